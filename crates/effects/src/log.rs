@@ -128,6 +128,13 @@ impl Log {
         rose
     }
 
+    /// Notes that a reader only sets marks: it reads no entries, and none stay for it.
+    pub fn reads_nothing(&self, reader: ReaderId) {
+        let mut readers = lock(&self.readers);
+        readers.reads(reader, u64::MAX);
+        self.shared.set_bounds(&readers);
+    }
+
     /// Sets what `level` needs from now on: it has passed what all these marks have passed, and
     /// what it had passed before. Without marks it has passed everything. Refused if a reader is
     /// not there.

@@ -203,6 +203,27 @@ impl WorkerSink {
         self.append(lane, &Entry::Other { kind, bytes, spends }, None)
     }
 
+    /// Appends what changes no item to all logs, or to none. Adds where it stands to `places`.
+    ///
+    /// # Errors
+    /// When a log does not take it. Only one that is closed meanwhile leaves others that have it.
+    pub fn other_in_all(
+        &mut self,
+        kind: u8,
+        bytes: &[u8],
+        places: &mut Vec<Place>,
+    ) -> Result<(), Refused> {
+        let lanes: Vec<_> = self.lanes.logs().map(|(lane, _)| lane).collect();
+        let draft = Entry::Other { kind, bytes, spends: false }.draft();
+        for lane in &lanes {
+            self.hold(*lane, &draft)?;
+        }
+        for lane in lanes {
+            places.push(self.other(lane, kind, bytes, false)?);
+        }
+        Ok(())
+    }
+
     /// Appends a barrier to each log that has some of `slices`, and calls `set` for each of these
     /// slices, while no change of it can be appended. What `set` does must make every later stamp
     /// refuse a change that is made from an item from before. Adds where the barriers stand to

@@ -30,8 +30,8 @@ async fn recovers(cells: &Cells, id: u32) -> Agreement {
     assert!(changed(&one) != changed(&other), "{one:?} {other:?}");
     let agreement = one.or(other).unwrap();
     until("it has added all", || async {
-        let is_done = cell.set_present(&[CellId(id)]).await;
-        (cell.leader() == Some(CellId(id)) && is_done).then_some(())
+        let leads = cell.leader() == Some(CellId(id));
+        (leads && cell.set_present(&[CellId(id)]).await).then_some(())
     })
     .await;
     agreement

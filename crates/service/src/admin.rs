@@ -90,17 +90,14 @@ fn flush_all(worker: &mut Worker, now: Now, delay: Option<i64>) -> Result<&'stat
     if !worker.cell().options().allow_flush {
         return Ok(reply::FLUSH_DISABLED);
     }
-    let due_s = match expiry(delay.unwrap_or(0), now.expiry_s) {
-        Expiry::At(second) => second,
-        Expiry::Never | Expiry::Expired => {
-            if worker.flush().is_err() {
-                worker.parks()?;
-                return Ok(LOG_FULL);
-            }
-            0
-        }
+    let flushed = match expiry(delay.unwrap_or(0), now.expiry_s) {
+        Expiry::At(second) => worker.flush_later(second),
+        Expiry::Never | Expiry::Expired => worker.flush(),
     };
-    worker.cell().flush_at(due_s);
+    if flushed.is_err() {
+        worker.parks()?;
+        return Ok(LOG_FULL);
+    }
     worker.counters().cmd_flush.add(1);
     Ok(reply::OK)
 }

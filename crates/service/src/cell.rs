@@ -11,7 +11,7 @@
 //! Units: `_s` is seconds of [`Now::expiry_s`], `_bytes` bytes.
 
 use crate::counters::{Counters, WorkerCounters};
-use crate::effect_log::{EffectLog, EffectLogOptions, LEVEL};
+use crate::effect_log::{EffectLog, EffectLogOptions};
 use crate::host::{Connections, Host, LimitChange};
 use crate::leases::Leases;
 use crate::tiered::Tiered;
@@ -122,6 +122,8 @@ pub struct Cell {
     started_ns: u64,
     /// When a delayed `flush_all` is due; 0 if there is none.
     flush_due_s: AtomicU32,
+    /// Held while a flush is appended to the logs and noted here: both have them in one order.
+    flush_order: Mutex<()>,
     workers: Mutex<Vec<Arc<WorkerCounters>>>,
     baseline: Mutex<Baseline>,
 }
@@ -163,6 +165,7 @@ impl Cell {
             auth_limits,
             started_ns: now.mono_ns,
             flush_due_s: AtomicU32::new(0),
+            flush_order: Mutex::default(),
             workers: Mutex::new(Vec::new()),
             baseline: Mutex::new(Baseline::default()),
         }))
@@ -195,13 +198,14 @@ impl Cell {
     ///
     /// # Errors
     /// When the journal cannot begin.
-    pub fn put_above(&self, recovered: Recovered, now: Now) -> Result<Arc<Tiered>, TierError> {
+    pub fn put_above(&self, mut recovered: Recovered, now: Now) -> Result<Arc<Tiered>, TierError> {
         let log = self.effect_log.as_ref().expect("a cell above a tier keeps a log");
+        self.flush_at(recovered.end_due(now));
         for (slice, begin, barrier) in recovered.slices() {
             self.engine.advance(slice, begin);
             self.engine.barrier(slice, barrier);
         }
-        let tier = recovered.begin(log.lanes.clone(), LEVEL, now)?;
+        let tier = recovered.begin(log.lanes.clone(), now)?;
         Ok(self.tiered.get_or_init(|| Arc::new(Tiered::new(tier))).clone())
     }
 
@@ -272,24 +276,16 @@ impl Cell {
         self.flush_due_s.store(due_s, Ordering::Relaxed);
     }
 
-    /// The second of a delayed flush that is due, for the one worker that carries it out. Looked at
-    /// when a batch begins.
+    /// Whether a delayed flush is due. Looked at when a batch begins.
     #[inline]
-    pub(crate) fn take_due_flush(&self, now: Now) -> Option<u32> {
+    pub(crate) fn is_flush_due(&self, now: Now) -> bool {
         let due_s = self.flush_due_s.load(Ordering::Relaxed);
-        if due_s == 0 || due_s > now.expiry_s { None } else { self.take_flush(due_s) }
+        due_s != 0 && due_s <= now.expiry_s
     }
 
-    #[cold]
-    fn take_flush(&self, due_s: u32) -> Option<u32> {
-        let relaxed = Ordering::Relaxed;
-        self.flush_due_s.compare_exchange(due_s, 0, relaxed, relaxed).ok()
-    }
-
-    /// The flush of second `due_s` could not be carried out yet. One that was set meanwhile stands.
-    pub(crate) fn put_back_flush(&self, due_s: u32) {
-        let relaxed = Ordering::Relaxed;
-        let _ = self.flush_due_s.compare_exchange(0, due_s, relaxed, relaxed);
+    /// Held by who flushes, from before it is in the first log until the cell knows of it.
+    pub(crate) fn flush_order(&self) -> MutexGuard<'_, ()> {
+        lock(&self.flush_order)
     }
 
     /// Whether connections may hold `bytes` more, whether or not so much is free now.

@@ -73,7 +73,7 @@
 //! | `cell` | `counters`, `effect_log`, `host`, `leases`, `tiered` | what all workers share |
 //! | `fence` | nothing | the question to all copies whether they follow this cell still |
 //! | `replies` | `effect_log`, `fence`, `park` | what replies wait for in that log |
-//! | `tiered` | `effect_log`, `replies` | what lies below the memory, as workers and threads share it |
+//! | `tiered` | `replies` | what lies below the memory, as workers and threads share it |
 //! | `long` | `cell` | long values that arrive in pieces, and that are sent in parts |
 //! | `worker` | `cell`, `counters`, `long`, `park`, `replies`, `tiered` | what a worker executes requests with |
 //! | `loader` | `cell`, `tiered`, `worker` | what is not in memory, loaded from below |

@@ -123,7 +123,7 @@ fn get_or_hold(
         {
             read = Read::Later(Obstacle::Elsewhere);
         }
-        worker.shows(key.id.slice, sink.version);
+        worker.shows(&key, sink.version);
     }
     // A stale item gives a token to its next reader. Only under the lock is there one next reader.
     let contested = read == Read::Hit && sink.found.stale && !sink.found.token_sent;
@@ -325,7 +325,7 @@ pub(crate) fn debug(
     if is_unknown {
         worker.parks()?;
     }
-    worker.shows(key.id.slice, None);
+    worker.shows(&key, None);
     let out = reply.bytes_mut();
     worker.counters().cmd_meta.add(1);
     match found {

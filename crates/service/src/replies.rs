@@ -19,6 +19,7 @@ use ring::Durability;
 use session::{Answer, LogId, Outcome, Passed};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use tier::{Ack, FLUSH_AT, LiveRules, Rules};
 
 /// Added to the number of a level for what stands for several lanes: positions in it are numbers
 /// of [`Replies::several`].
@@ -60,6 +61,12 @@ pub(crate) struct Replies {
     pub(crate) sink: WorkerSink,
     /// What replies wait for.
     pub(crate) level: Level,
+    /// Above a tier, what each key's do.
+    rules: Option<Arc<Rules>>,
+    /// Their number.
+    rules_number: u64,
+    /// Whether a reply of this batch waits until what it shows survives a power cut.
+    waits_for_disk: bool,
     /// How the request in execution is to be answered.
     pub(crate) durability: Durability,
     /// The slice and the epoch of the read in execution, if it rests on a fence.
@@ -94,6 +101,9 @@ impl Replies {
             others,
             sink,
             level: LEVEL,
+            rules: None,
+            rules_number: 0,
+            waits_for_disk: false,
             durability: Durability::D1,
             fences: None,
             gates: log.gates(),
@@ -107,6 +117,28 @@ impl Replies {
         }
     }
 
+    /// Has the replies about each key wait for what `live` rules say, which may have changed.
+    #[inline]
+    pub(crate) fn follow(&mut self, live: &LiveRules) {
+        let number = live.number();
+        if number != self.rules_number {
+            let rules = live.now();
+            self.level = rules.base().level();
+            (self.rules, self.rules_number) = (Some(rules), number);
+        }
+    }
+
+    /// The request in execution is about `key`, besides those whose items its reply shows already.
+    #[inline(always)]
+    pub(crate) fn goes_by(&mut self, key: &[u8]) {
+        if let Some(rules) = &self.rules {
+            let level = rules.ack(key).level();
+            if !self.is_any_shown() || level.index() > self.level.index() {
+                self.level = level;
+            }
+        }
+    }
+
     pub(crate) fn log(&self) -> &EffectLog {
         &self.log
     }
@@ -114,7 +146,8 @@ impl Replies {
     /// Whether everything in all logs has passed: whatever was read may be shown at once.
     #[inline(always)]
     pub(crate) fn is_settled(&self) -> bool {
-        self.is_settled_at(self.level)
+        let most = self.rules.as_ref().map(|rules| rules.most().level());
+        self.is_settled_at(most.unwrap_or(self.level))
     }
 
     /// The same of one level.
@@ -167,8 +200,23 @@ impl Replies {
         }
     }
 
+    /// Ends all items in second `due_s`, also after a restart above a tier. The reply in execution
+    /// shows it.
+    pub(crate) fn flush_later(&mut self, due_s: u32) -> Result<(), Park> {
+        let Some(rules) = &self.rules else { return Ok(()) };
+        self.level = level_of_flush(rules);
+        let mut places = Vec::new();
+        let done = self.sink.other_in_all(FLUSH_AT, &due_s.to_le_bytes(), &mut places);
+        done.map_err(|_| Park)?;
+        places.into_iter().for_each(|place| self.show(place));
+        Ok(())
+    }
+
     /// Ends all items of `slices` now. The reply in execution shows it.
     pub(crate) fn flush(&mut self, engine: &Engine, slices: SliceRange) -> Result<(), Park> {
+        if let Some(rules) = &self.rules {
+            self.level = level_of_flush(rules);
+        }
         let mut places = Vec::new();
         let set = |slice| engine.barrier(slice, engine.last_version(slice));
         let sink = &mut self.sink;
@@ -233,6 +281,7 @@ impl Replies {
             return Answer::Done;
         }
         self.is_used = true;
+        self.waits_for_disk |= self.is_of_disk();
         Answer::Gate { log: log_of(self.level, place), seq: place.position }
     }
 
@@ -246,10 +295,21 @@ impl Replies {
         }
     }
 
+    /// Whether replies to the request in execution wait until what they show survives a power cut.
+    fn is_of_disk(&self) -> bool {
+        self.rules.is_some() && self.level.index() >= Ack::Disk.level().index()
+    }
+
+    /// Whether a reply of the batch waits for that. The next batch begins without one.
+    pub(crate) fn take_waits_for_disk(&mut self) -> bool {
+        std::mem::take(&mut self.waits_for_disk)
+    }
+
     #[inline]
     fn gate_of_shown(&mut self) -> Option<(LogId, u64)> {
         let Place { lane, position } = self.shown;
         self.shown.position = 0;
+        self.waits_for_disk |= position > 0 && self.is_of_disk();
         match position {
             0 => None,
             _ if self.is_besides => Some(self.gate_of_several(Place { lane, position })),
@@ -368,6 +428,11 @@ impl Replies {
             }
         }
     }
+}
+
+/// What a reply to a flush waits for: it is in the journal alone, so no key is to be below.
+fn level_of_flush(rules: &Rules) -> Level {
+    rules.most().min(Ack::Disk).level()
 }
 
 /// The log of the session that stands for the lane of `place`, as `level` passes it.

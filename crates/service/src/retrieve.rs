@@ -157,7 +157,7 @@ pub(crate) fn get_shown(
     if read != Read::Hit {
         out.extend_from_slice(reply::END);
     }
-    worker.answer_read(hashed.id.slice, version)
+    worker.answer_read(&hashed, version)
 }
 
 /// `get` and `gets` of any number of keys.
@@ -256,7 +256,7 @@ fn get_one<const CAS: bool>(
         let mut sink = Versioned { sink: lines, version: None };
         let read = worker.cell().engine().get_ahead(worker.pin(), ahead, now, &mut sink);
         let version = sink.version;
-        worker.shows(ahead.slice(), version);
+        worker.shows(ahead.key(), version);
         read
     };
     if let Read::Later(_) = read {

@@ -16,6 +16,7 @@ use crate::worker::Worker;
 use base::{Now, Owner};
 use memcache::{Refusal, Words, reply};
 use std::fmt::Display;
+use tier::{PrefixRule, Rules};
 
 /// Microseconds per second.
 const MICROS: u64 = 1_000_000;
@@ -47,7 +48,25 @@ pub(crate) fn stats(worker: &mut Worker, now: Now, mut args: Words<'_>, out: &mu
         Some(b"slabs") => slabs(cell, out),
         Some(b"conns") => conns(cell, out),
         Some(b"volvox") => volvox(cell, out),
-        Some(b"tier") => tier(cell, out),
+        Some(b"tier") => match args.next() {
+            None => tier(cell, out),
+            Some(b"flush") => {
+                out.extend_from_slice(tier_flush(cell));
+                return;
+            }
+            Some(b"policy") => {
+                let line = match tier_policy(cell, args) {
+                    Ok(()) => reply::OK.to_vec(),
+                    Err(why) => format!("CLIENT_ERROR {why}\r\n").into_bytes(),
+                };
+                out.extend_from_slice(&line);
+                return;
+            }
+            Some(_) => {
+                out.extend_from_slice(Refusal::UnknownCommand.line());
+                return;
+            }
+        },
         Some(b"sizes") => reply::stat(out, "sizes_status", "disabled"),
         Some(b"reset") => {
             cell.reset();
@@ -199,19 +218,53 @@ fn volvox(cell: &Cell, out: &mut Vec<u8>) {
     }
 }
 
+/// `stats tier flush`, which is no report: everything is written back at once.
+fn tier_flush(cell: &Cell) -> &'static [u8] {
+    match cell.tiered() {
+        Some(tiered) => {
+            tiered.want_all();
+            reply::OK
+        }
+        None => b"CLIENT_ERROR this cell has no tier\r\n",
+    }
+}
+
+/// `stats tier policy LEVEL [PREFIX=LEVEL ...]`, which is no report: what replies promise from now
+/// on, until the cell ends.
+fn tier_policy(cell: &Cell, args: Words<'_>) -> Result<(), String> {
+    let tiered = cell.tiered().ok_or("this cell has no tier")?;
+    let words: Result<Vec<_>, _> = args.map(std::str::from_utf8).collect();
+    let words = words.map_err(|_| "a prefix is not UTF-8")?;
+    let [level, prefixes @ ..] = &words[..] else {
+        return Err("no level; write stats tier policy LEVEL [PREFIX=LEVEL ...]".to_owned());
+    };
+    let base = level.parse()?;
+    let prefixes: Result<Vec<_>, _> = prefixes.iter().map(|word| word.parse()).collect();
+    let rules = Rules::new(base, prefixes?).map_err(|error| error.to_string())?;
+    tiered.tier().set_rules(rules).map_err(|error| error.to_string())
+}
+
 fn tier(cell: &Cell, out: &mut Vec<u8>) {
     let Some(tiered) = cell.tiered() else {
         return reply::stat(out, "tier", "off");
     };
     let report = tiered.tier().report();
+    let unflushed = tiered.unflushed().map(|why| format!("not written back: {why}"));
+    let state = report.failure.as_deref().or(report.unprepared.as_deref());
     stats! { out, "",
         backend: &report.backend,
-        state: report.failure.as_deref().or(report.unprepared.as_deref()).unwrap_or("ok"),
+        state: state.or(unflushed.as_deref()).unwrap_or("ok"),
     }
     fields! { out, "", report:
         dirty_keys dirty_keys_max journal_bytes journal_bytes_max index_bytes
         lookups loads_journal loads_below loads_missing loads_failed
-        flushed_keys flushed_bytes
+        flushed_keys flushed_bytes through repairs
+    }
+    let rules = tiered.tier().rules().now();
+    reply::stat(out, "ack", rules.base());
+    for PrefixRule { prefix, ack } in rules.prefixes() {
+        let level = ack.map_or_else(|| "none".to_owned(), |ack| ack.to_string());
+        reply::stat(out, &format!("ack:{prefix}"), level);
     }
 }
 

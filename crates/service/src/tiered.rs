@@ -12,7 +12,6 @@
 //! Invariants: an item is installed only if its key was not changed since its lookup began; an
 //! error below is never a miss.
 
-use crate::effect_log::LEVEL;
 use crate::replies::{log_of, several_of};
 use base::{Now, SliceId};
 use effects::Place;
@@ -22,7 +21,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tier::{Ack, Job, Outcome, Tier, TierReport, Wanted};
+use tier::{Ack, Job, LiveRules, Outcome, Tier, TierReport, Wanted};
 
 /// After a lookup has failed, no other one begins for this long.
 const PAUSE_NS: u64 = 50_000_000;
@@ -49,6 +48,15 @@ pub struct Tiered {
     /// Whether a sync is wanted at once.
     presses: Mutex<bool>,
     pressed: Condvar,
+    /// Whether something is to be written back at once.
+    flushes: Mutex<bool>,
+    flush_pressed: Condvar,
+    /// Whether everything is to be written back, also what is young: from the next sync on, and now
+    /// that it is durable.
+    wants_all: AtomicBool,
+    flushes_all: AtomicBool,
+    /// Why nothing was written back, the last time, if it was not.
+    unflushed: Mutex<Option<String>>,
     wake: OnceLock<Wake>,
     has_ended: AtomicBool,
     /// The same, for threads that rest.
@@ -76,6 +84,11 @@ impl Tiered {
             has_jobs: Condvar::new(),
             presses: Mutex::new(false),
             pressed: Condvar::new(),
+            flushes: Mutex::new(false),
+            flush_pressed: Condvar::new(),
+            wants_all: AtomicBool::new(false),
+            flushes_all: AtomicBool::new(false),
+            unflushed: Mutex::default(),
             wake: OnceLock::new(),
             has_ended: AtomicBool::new(false),
             ended: Mutex::new(false),
@@ -91,13 +104,23 @@ impl Tiered {
         &self.tier
     }
 
+    /// How much a reply promises.
+    #[inline]
+    pub(crate) fn rules(&self) -> &LiveRules {
+        self.tier.rules()
+    }
+
     /// How it reaches the workers, once there is a server. The first call counts.
     pub fn set_reach(&self, reach: TierReach) {
         let TierReach { wake, release } = reach;
         let _ = self.wake.set(wake);
+        let tier = Arc::downgrade(&self.tier);
         self.tier.set_notify(move |lane| {
-            release(log_of(LEVEL, Place { lane, position: 0 }));
-            release(several_of(LEVEL));
+            let most = tier.upgrade().map_or(Ack::Backend, |tier| tier.rules().ever());
+            for level in Ack::ALL.iter().filter(|it| **it <= most).map(|it| it.level()) {
+                release(log_of(level, Place { lane, position: 0 }));
+                release(several_of(level));
+            }
         });
     }
 
@@ -108,6 +131,7 @@ impl Tiered {
         self.ends.notify_all();
         self.has_jobs.notify_all();
         self.pressed.notify_all();
+        self.flush_pressed.notify_all();
     }
 
     /// Whether [`Tiered::end`] was called.
@@ -132,14 +156,15 @@ impl Tiered {
         Below::Later
     }
 
-    /// Writes what the logs have, at the end of a batch.
+    /// Writes what the logs have, at the end of a batch. `waits`: a reply of it waits until the
+    /// journal is durable.
     #[inline]
-    pub(crate) fn end_batch(&self) {
-        match self.tier.ack() {
+    pub(crate) fn end_batch(&self, waits: bool) {
+        match self.rules().most() {
             Ack::Memory => self.tier.write_much(),
-            Ack::Os | Ack::Disk => self.tier.write(),
+            Ack::Os | Ack::Disk | Ack::Backend => self.tier.write(),
         }
-        if self.tier.presses() {
+        if self.tier.presses() || waits && self.tier.is_behind() {
             self.press();
         }
     }
@@ -157,13 +182,48 @@ impl Tiered {
         }
     }
 
-    /// Waits until the journal should be synced: at once, or after `most`. Returns early where all
-    /// has ended.
-    pub fn wait_to_sync(&self, most: Duration) {
+    /// Waits until the journal should be synced at once, which it returns, or for `most`. Returns
+    /// early where all has ended.
+    pub fn wait_to_sync(&self, most: Duration) -> bool {
         let presses = lock(&self.presses);
         let waits = |presses: &mut bool| !*presses && !self.has_ended();
         let waited = self.pressed.wait_timeout_while(presses, most, waits);
+        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+    }
+
+    /// Waits until something is to be written back: at once, or after `most`. Returns early where
+    /// all has ended.
+    pub fn wait_to_flush(&self, most: Duration) {
+        let presses = lock(&self.flushes);
+        let waits = |presses: &mut bool| !*presses && !self.has_ended();
+        let waited = self.flush_pressed.wait_timeout_while(presses, most, waits);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    /// Has everything written back at once that is dirty now. It is durable first.
+    pub(crate) fn want_all(&self) {
+        self.wants_all.store(true, Ordering::Release);
+        self.press();
+    }
+
+    /// Whether everything is to be written back now, which is durable: asked once.
+    #[must_use]
+    pub fn takes_all(&self) -> bool {
+        self.flushes_all.swap(false, Ordering::AcqRel)
+    }
+
+    /// Notes why nothing was written back just now, or that something was. Its room is free after
+    /// the next sync, for which changes may wait where much is dirty.
+    pub fn set_unflushed(&self, why: Option<String>) {
+        if why.is_none() && self.tier.is_urgent() {
+            self.press();
+        }
+        *lock(&self.unflushed) = why;
+    }
+
+    /// Why nothing was written back, the last time, if it was not.
+    pub(crate) fn unflushed(&self) -> Option<String> {
+        lock(&self.unflushed).clone()
     }
 
     /// Waits for so long, or until all has ended.
@@ -175,7 +235,16 @@ impl Tiered {
 
     /// Writes what the logs have, and makes it durable. Called by one thread.
     pub fn sync(&self, now: Now) {
+        // Before it begins: what was dirty when all was wanted is durable after it.
+        let wants_all = self.wants_all.swap(false, Ordering::AcqRel);
         self.tier.sync(now);
+        if wants_all {
+            self.flushes_all.store(true, Ordering::Release);
+        }
+        let is_wanted = self.tier.writes_through() || wants_all;
+        if is_wanted && !std::mem::replace(&mut *lock(&self.flushes), true) {
+            self.flush_pressed.notify_one();
+        }
     }
 
     /// Why a request that needs a key from below cannot be answered.
@@ -196,8 +265,12 @@ impl Tiered {
         let TierReport { dirty_keys, dirty_keys_max, journal_bytes, journal_bytes_max, .. } =
             report;
         let refusal = report.unprepared.map(|why| format!("; {why}")).unwrap_or_default();
+        let through = match report.through {
+            0 => String::new(),
+            count => format!("{count} changes wait until they are below, "),
+        };
         format!(
-            "tier full: {dirty_keys} of {dirty_keys_max} keys wait to be written back, \
+            "tier full: {through}{dirty_keys} of {dirty_keys_max} keys wait to be written back, \
              {journal_bytes} of {journal_bytes_max} bytes of the journal are in use{refusal}"
         )
     }

@@ -67,6 +67,7 @@ impl Worker {
         let tiered = cell.tiered().cloned();
         if let (Some(replies), Some(tiered)) = (&mut replies, &tiered) {
             replies.sink.set_observer(tiered.tier().clone());
+            replies.follow(tiered.rules());
         }
         Self {
             cell,
@@ -134,9 +135,14 @@ impl Worker {
 
     /// What the reply to a plain `get` waits for that shows the item of a key with `version`, or
     /// that the key has none.
-    pub(crate) fn answer_read(&mut self, slice: SliceId, version: Option<Version>) -> Answer {
-        let replies = self.replies.as_mut();
-        replies.map_or(Answer::Done, |replies| replies.answer_read(slice, version))
+    pub(crate) fn answer_read(
+        &mut self,
+        key: &engine::Key<'_>,
+        version: Option<Version>,
+    ) -> Answer {
+        let Some(replies) = &mut self.replies else { return Answer::Done };
+        replies.goes_by(key.bytes);
+        replies.answer_read(key.id.slice, version)
     }
 
     /// Whether the replies to the last plain `get`s may leave at once.
@@ -195,10 +201,11 @@ impl Worker {
     /// Apart, so that a later request of a batch pays for one comparison only.
     #[inline(never)]
     fn begin_batch(&mut self, now: Now) {
-        if let Some(due_s) = self.cell.take_due_flush(now)
-            && self.flush().is_err()
-        {
-            self.cell.put_back_flush(due_s);
+        if let (Some(replies), Some(tiered)) = (&mut self.replies, &self.tiered) {
+            replies.follow(tiered.rules());
+        }
+        if self.cell.is_flush_due(now) {
+            self.carry_out_flush(now);
         }
         let local = self.lease.take().unwrap_or_else(|| self.cell.leases().take());
         self.pin = Some(local.pin());
@@ -213,8 +220,10 @@ impl Worker {
     #[inline]
     pub(crate) fn end(&mut self) {
         if let Some(pin) = self.pin.take() {
+            let mut waits_for_disk = false;
             if let Some(replies) = &mut self.replies {
                 replies.end_batch();
+                waits_for_disk = replies.take_waits_for_disk();
             }
             let local = pin.unpin();
             if self.cell.options().keep_leases {
@@ -223,7 +232,7 @@ impl Worker {
                 self.cell.leases().give(local);
             }
             if let Some(tiered) = &self.tiered {
-                tiered.end_batch();
+                tiered.end_batch(waits_for_disk);
             }
         }
     }
@@ -241,6 +250,7 @@ impl Worker {
             }
             return self.cell.engine().write(pin, op, now, &mut NoSink);
         };
+        replies.goes_by(op.key.bytes);
         let mut wrote = self.cell.engine().write(pin, op, now, &mut replies.sink);
         if let WriteStatus::Later(obstacle) = wrote.status
             && is_full(replies, op.key.id.slice, obstacle)
@@ -264,6 +274,7 @@ impl Worker {
         let Some(replies) = &mut self.replies else {
             return self.cell.engine().set(pin, key, put, now, &mut NoSink);
         };
+        replies.goes_by(key.bytes);
         replies.sink.look_ahead([key.id.slice].into_iter());
         match self.cell.engine().set(pin, key, put, now, &mut replies.sink) {
             WriteStatus::Later(obstacle) if is_full(replies, key.id.slice, obstacle) => {
@@ -291,6 +302,7 @@ impl Worker {
         let Some(replies) = &mut self.replies else {
             return self.cell.engine().fetch(pin, key, options, now, &mut NoSink, out);
         };
+        replies.goes_by(key.bytes);
         let mut read = self.cell.engine().fetch(pin, key, options, now, &mut replies.sink, out);
         if let Read::Later(obstacle) = read
             && is_full(replies, key.id.slice, obstacle)
@@ -444,9 +456,17 @@ impl Worker {
     /// Notes that the reply in execution shows the item of a key with `version`, or that the key
     /// has none.
     #[inline(always)]
-    pub(crate) fn shows(&mut self, slice: SliceId, version: Option<Version>) {
+    pub(crate) fn shows(&mut self, key: &engine::Key<'_>, version: Option<Version>) {
         if let Some(replies) = &mut self.replies {
-            replies.shows(slice, version);
+            replies.goes_by(key.bytes);
+            replies.shows(key.id.slice, version);
+        }
+    }
+
+    /// Notes that the reply in execution shows how far `slice` has come.
+    pub(crate) fn shows_slice(&mut self, slice: SliceId) {
+        if let Some(replies) = &mut self.replies {
+            replies.shows(slice, None);
         }
     }
 
@@ -467,14 +487,42 @@ impl Worker {
         out.extend_from_slice(format!("SERVER_ERROR {why}\r\n").as_bytes());
     }
 
-    /// Ends all items now.
+    /// Ends all items now, and calls off what was to end them later.
     pub(crate) fn flush(&mut self) -> Result<(), Park> {
+        let cell = self.cell.clone();
+        let _order = cell.flush_order();
+        self.flush_in_order()
+    }
+
+    /// Ends all items in second `due_s`.
+    pub(crate) fn flush_later(&mut self, due_s: u32) -> Result<(), Park> {
+        let _order = self.cell.flush_order();
+        if let Some(replies) = &mut self.replies {
+            replies.flush_later(due_s)?;
+        }
+        self.cell.flush_at(due_s);
+        Ok(())
+    }
+
+    /// Carries out the delayed flush, unless another worker has done so meanwhile. Where a log is
+    /// full, the next batch tries again.
+    #[cold]
+    fn carry_out_flush(&mut self, now: Now) {
+        let cell = self.cell.clone();
+        let _order = cell.flush_order();
+        if cell.is_flush_due(now) {
+            let _ = self.flush_in_order();
+        }
+    }
+
+    fn flush_in_order(&mut self) -> Result<(), Park> {
         let engine = self.cell.engine();
-        let Some(replies) = &mut self.replies else {
-            engine.flush();
-            return Ok(());
-        };
-        replies.flush(engine, SliceRange::ALL)
+        match &mut self.replies {
+            None => engine.flush(),
+            Some(replies) => replies.flush(engine, SliceRange::ALL)?,
+        }
+        self.cell.flush_at(0);
+        Ok(())
     }
 
     /// Ends all items of `slices` now, of which this cell orders the changes.

@@ -12,12 +12,14 @@
 
 use crate::backend::{BackendError, Change, Failure};
 use crate::index::{Entry, Kind, Place};
-use crate::journal::{BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, records};
+use crate::journal::{
+    BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, Waiting, journaled, records,
+};
 use crate::key::KeyHash;
 use crate::layers::{Layers, unreadable};
 use crate::stored::Stored;
-use base::{Effect, Now, Version};
-use std::collections::HashMap;
+use base::{Effect, Now, SliceId, Version};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 
@@ -32,6 +34,9 @@ const READ_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes that are read of a segment at once, unless a batch is longer.
 const READ_BYTES: usize = 1 << 20;
+
+/// Times that a key is looked at which changes meanwhile.
+const TRIES_MAX: usize = 4;
 
 /// A change to write back.
 struct Back {
@@ -57,6 +62,27 @@ struct Gathered {
 impl Gathered {
     fn is_full(&self) -> bool {
         self.bytes >= BYTES_MAX || self.changes.len() >= CHANGES_MAX || self.read >= READ_BYTES_MAX
+    }
+
+    /// Carries out all changes below, and takes them out of the index.
+    fn carry_out(&self, layers: &Layers) -> Result<(), BackendError> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        let changes = self.changes.iter().map(|back| match &back.record {
+            Some(record) => Change::Put { key: &back.key, record },
+            None => Change::Delete { key: &back.key },
+        });
+        layers.backend.apply(&changes.collect::<Vec<_>>())?;
+        for back in &self.changes {
+            layers.index.written_back(back.hash, back.place, back.version);
+        }
+        Ok(())
+    }
+
+    fn flushed(&self) -> Flushed {
+        let (keys, bytes) = (self.changes.len() as u64, self.bytes as u64);
+        Flushed { keys, bytes, has_more: self.is_full() }
     }
 
     /// Takes a change; a later one of the same key takes the place of an earlier one.
@@ -87,32 +113,150 @@ pub struct Flushed {
 /// take.
 pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed, BackendError> {
     let mut gathered = Gathered::default();
-    let mut reached = Vec::new();
+    let (mut reached, mut unread) = (Vec::new(), None);
     // Before anything is gathered: a touch that comes later stands after the end of its course.
-    let ends = layers.journal.courses().map(|course| (course, layers.journal.end_of(course)));
+    let ends =
+        layers.journal.progress().courses().map(|course| (course, layers.journal.end_of(course)));
     for (course, end) in ends.collect::<Vec<_>>() {
-        let spot = gather(layers, course, end, (before_ns, now), &mut gathered)?;
-        if spot > layers.journal.reached(course) {
+        let spot = match gather(layers, course, end, (before_ns, now), &mut gathered) {
+            Ok(spot) => spot,
+            // The other courses go on.
+            Err(error) => {
+                unread.get_or_insert(error);
+                continue;
+            }
+        };
+        if spot > layers.journal.progress().reached(course) {
             reached.push((course, spot));
         }
         if gathered.is_full() {
             break;
         }
     }
-    if !gathered.changes.is_empty() {
-        let changes = gathered.changes.iter().map(|back| match &back.record {
-            Some(record) => Change::Put { key: &back.key, record },
-            None => Change::Delete { key: &back.key },
-        });
-        layers.backend.apply(&changes.collect::<Vec<_>>())?;
-        for back in &gathered.changes {
-            layers.index.written_back(back.hash, back.place, back.version);
+    gathered.carry_out(layers)?;
+    layers.journal.set_reached(&reached);
+    unread.map_or(Ok(gathered.flushed()), Err)
+}
+
+/// Keys of a lane whose changes up to a position lie below now, or what came later.
+pub(crate) struct Landed {
+    pub(crate) lane: u8,
+    pub(crate) up_to: u64,
+    pub(crate) keys: HashSet<KeyHash>,
+}
+
+/// Writes back at once what replies wait for, as much as one call of the backend should take. What
+/// has landed is for the journal to know.
+pub(crate) fn flush_through(
+    layers: &Layers,
+    now: Now,
+) -> Result<(Flushed, Vec<Landed>), BackendError> {
+    let Some(through) = layers.journal.through() else { return Ok(Default::default()) };
+    let (mut gathered, mut landed) = (Gathered::default(), Vec::new());
+    let mut unread = None;
+    for course in layers.journal.progress().courses() {
+        let Course::Lane(lane) = course else { continue };
+        let up_to = layers.journal.durable(lane);
+        let mut keys = HashSet::new();
+        let mut of_keys: HashMap<KeyHash, Vec<Waiting>> = HashMap::new();
+        let waiting = through.up_to(lane.into(), up_to);
+        waiting.iter().for_each(|it| of_keys.entry(it.hash).or_default().push(*it));
+        // In the order in which they wait.
+        for hash in waiting.into_iter().map(|it| it.hash) {
+            if gathered.is_full() {
+                break;
+            }
+            let Some(of_key) = of_keys.remove(&hash) else { continue };
+            match gather_key(layers, (hash, &of_key), now, &mut gathered) {
+                Ok(true) => _ = keys.insert(hash),
+                Ok(false) => {}
+                // The others do not wait for this one.
+                Err(error) if error.failure == Failure::Corrupt => unread = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        landed.push(Landed { lane, up_to, keys });
+    }
+    gathered.carry_out(layers)?;
+    match unread {
+        Some(error) if landed.iter().all(|landed| landed.keys.is_empty()) => Err(error),
+        _ => Ok((gathered.flushed(), landed)),
+    }
+}
+
+/// Gathers what a key has that is durable, and of which `waiting` wait, all durable. Returns false
+/// where that is not known: it is on its way below later.
+fn gather_key(
+    layers: &Layers,
+    (hash, waiting): (KeyHash, &[Waiting]),
+    now: Now,
+    gathered: &mut Gathered,
+) -> Result<bool, BackendError> {
+    for _ in 0..TRIES_MAX {
+        let Some(named) = layers.index.get(hash) else { return Ok(true) };
+        let place = match named.kind {
+            // The value lies below, and any record of a touch will do.
+            Kind::TouchOf => waiting.last().map_or(named.place, |last| last.place),
+            _ => named.place,
+        };
+        if !layers.journal.is_durable(place) {
+            return gather_waiting(layers, (hash, waiting), now, gathered);
+        }
+        let Some(bytes) = read(layers, place)? else {
+            // It was changed meanwhile, or is not what was written: lookups report that.
+            continue;
+        };
+        if let Ok((effects::Entry::Change { slice, version, effect, .. }, _)) =
+            effects::Entry::decode(&bytes)
+        {
+            let is_indexed = layers.journal.has_indexed(slice);
+            let change = (slice, version, &effect);
+            gather_change(layers, change, (hash, &named, is_indexed), now, gathered)?;
+        }
+        return Ok(true);
+    }
+    let what = format!("a record of a key that waits to be below cannot be read: {hash:?}");
+    Err(BackendError { failure: Failure::Corrupt, what })
+}
+
+/// Gathers the last durable value of a key that changes so often that the newest never is, with the
+/// last touch of it. Returns false where only the newest record says what the key has.
+fn gather_waiting(
+    layers: &Layers,
+    (hash, waiting): (KeyHash, &[Waiting]),
+    now: Now,
+    gathered: &mut Gathered,
+) -> Result<bool, BackendError> {
+    let mut touched = None;
+    for Waiting { place, .. } in waiting.iter().rev() {
+        let Some(bytes) = read(layers, *place)? else { return Ok(false) };
+        let Ok((effects::Entry::Change { slice, version: own, effect, .. }, _)) =
+            effects::Entry::decode(&bytes)
+        else {
+            return Ok(false);
+        };
+        match journaled(&effect.change) {
+            Some((None, expiry_s)) => _ = touched.get_or_insert((own, expiry_s)),
+            Some((Some(kind), expiry_s)) => {
+                let (version, expiry_s) = touched.unwrap_or((own, expiry_s));
+                let entry = Entry { place: *place, version, expiry_s, kind };
+                let change = (slice, own, &effect);
+                gather_change(layers, change, (hash, &entry, false), now, gathered)?;
+                return Ok(true);
+            }
+            None => {}
         }
     }
-    let has_more = gathered.is_full();
-    layers.journal.set_reached(&reached);
-    let (keys, bytes) = (gathered.changes.len() as u64, gathered.bytes as u64);
-    Ok(Flushed { keys, bytes, has_more })
+    Ok(false)
+}
+
+/// The entry of the record at `place`; `None` if it is not what was written.
+fn read(layers: &Layers, place: Place) -> Result<Option<Vec<u8>>, BackendError> {
+    let read = layers.journal.read(place);
+    read.map_err(|error| {
+        let failure = Failure::Corrupt;
+        BackendError { failure, ..unreadable(place.segment, &error) }
+    })
 }
 
 /// Gathers from one course, at most to its `end`. Returns up to where it is gathered.
@@ -123,7 +267,7 @@ fn gather(
     (before_ns, now): (u64, Now),
     gathered: &mut Gathered,
 ) -> Result<Spot, BackendError> {
-    let mut spot = layers.journal.reached(course);
+    let mut spot = layers.journal.progress().reached(course);
     while !gathered.is_full() {
         let Some(segment) = layers.journal.segment_from(course, spot.segment) else { break };
         spot = spot.max(segment.begin());
@@ -212,27 +356,39 @@ fn gather_batch(
         if (named.place.segment, named.place.offset) != (segment, offset) && !is_touch {
             continue;
         }
-        if named.version <= layers.journal.barrier(slice) {
-            layers.index.remove_if(hash, named.version);
-            continue;
-        }
-        let key = effect.key.to_vec();
-        let is_removed = named.kind == Kind::Tombstone || (is_indexed && has_expired(&named, now));
-        let record = match is_removed {
-            true => Ok(None),
-            false => record_of(layers, (&effect, version), &named),
-        };
-        let record = match record {
-            // A touch of what cannot be read any more changes nothing.
-            Err(error) if error.failure == Failure::Corrupt => {
-                layers.index.remove_if(hash, named.version);
-                continue;
-            }
-            record => record?,
-        };
-        let Entry { place, version, .. } = named;
-        gathered.push(Back { hash, key, record, place, version });
+        let change = (slice, version, &effect);
+        gather_change(layers, change, (hash, &named, is_indexed), now, gathered)?;
     }
+    Ok(())
+}
+
+/// Gathers a change that the index names.
+fn gather_change(
+    layers: &Layers,
+    (slice, version, effect): (SliceId, Version, &Effect<'_>),
+    (hash, named, is_indexed): (KeyHash, &Entry, bool),
+    now: Now,
+    gathered: &mut Gathered,
+) -> Result<(), BackendError> {
+    if named.version <= layers.journal.barrier(slice) {
+        layers.index.remove_if(hash, named.version);
+        return Ok(());
+    }
+    let is_removed = named.kind == Kind::Tombstone || (is_indexed && has_expired(named, now));
+    let record = match is_removed {
+        true => Ok(None),
+        false => record_of(layers, (effect, version), named),
+    };
+    let record = match record {
+        // A touch of what cannot be read any more changes nothing.
+        Err(error) if error.failure == Failure::Corrupt => {
+            layers.index.remove_if(hash, named.version);
+            return Ok(());
+        }
+        record => record?,
+    };
+    let (key, Entry { place, version, .. }) = (effect.key.to_vec(), *named);
+    gathered.push(Back { hash, key, record, place, version });
     Ok(())
 }
 

@@ -8,10 +8,13 @@
 //! | `key` | nothing | the hash that stands for a key |
 //! | `index` | `key`, `sync` | where the newest record of each key lies that is not written back |
 //! | `lookups` | `key`, `sync` | which keys are looked up below, and which are missing there |
+//! | `rules` | nothing | how much a reply promises, by the prefix of its key |
+//! | `live_rules` | `rules`, `sync` | the rules of now |
 //! | `stored` | nothing | the record of a key below |
-//! | `journal` | `disk`, `index`, `key`, `sync` | the logs of effects on the disk |
+//! | `journal` | `disk`, `index`, `key`, `rules`, `sync` | the logs of effects on the disk |
 //! | `layers` | `backend`, `index`, `journal`, `key`, `stored` | journal, index and backend, together |
 //! | `flusher` | `backend`, `index`, `journal`, `key`, `layers`, `stored` | how what is dirty is written back |
+//! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
 //! | `tier` | * | the tier of a cell |
 #![forbid(unsafe_code)]
 
@@ -22,7 +25,10 @@ mod index;
 mod journal;
 mod key;
 mod layers;
+mod live_rules;
 mod lookups;
+mod rules;
+mod salvage;
 mod stored;
 mod sync;
 mod tier;
@@ -31,9 +37,11 @@ pub use backend::{Backend, BackendError, Change, Failure};
 pub use disk::{Disk, File};
 pub use flusher::Flushed;
 pub use index::{Cursor, ENTRY_BYTES, Entry, Index, Kind, Place};
-pub use journal::{JournalId, RecoverError};
+pub use journal::{FIRST_MAX, FLUSH_AT, JournalId, RecoverError};
 pub use key::{KeyHash, KeyHasher};
 pub use layers::Loaded;
+pub use live_rules::LiveRules;
 pub use lookups::{Begun, Finished, Lookups, MISSING_NS, Outcome, Ticket, Waiters};
+pub use rules::{ACK_NAMES, Ack, PREFIXES_MAX, PrefixRule, Rules, RulesError};
 pub use stored::Stored;
-pub use tier::{Ack, Job, Recovered, Summary, Tier, TierConfig, TierError, TierReport, Wanted};
+pub use tier::{Job, Recovered, Summary, Tier, TierConfig, TierError, TierReport, Wanted};

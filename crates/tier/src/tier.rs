@@ -11,14 +11,20 @@
 
 use crate::backend::{Backend, BackendError};
 use crate::disk::Disk;
-use crate::flusher::{self, Flushed};
+use crate::flusher::{self, Flushed, Landed};
 use crate::index::Index;
-use crate::journal::{Found, Journal, JournalId, Layout, Parts, RecoverError, recover};
+use crate::journal::{
+    self, Found, Journal, JournalId, Layout, Parts, RecoverError, Through, recover,
+};
 use crate::key::KeyHasher;
 use crate::layers::{self, Layers, Loaded};
+use crate::live_rules::LiveRules;
 use crate::lookups::{Begun, Finished, Lookups, Outcome, Ticket};
+use crate::rules::{Ack, Rules, RulesError};
+use crate::salvage::salvage;
+use crate::sync::{Mutex, lock};
 use base::{Now, SLICES, SliceId, Version};
-use effects::{LaneId, Lanes, Level, Mark, Observer};
+use effects::{LaneId, Lanes, Observer};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -27,6 +33,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The note below that names the journal.
 const NOTE: &str = "journal";
 
+/// The note below that says that a journal has given out versions.
+const BEGUN: &str = "begun";
+
 /// The journal is written back without delay from this part of it on, and so is the index: a
 /// number of fifths.
 const URGENT_FIFTHS: u64 = 2;
@@ -34,34 +43,13 @@ const URGENT_FIFTHS: u64 = 2;
 /// Shards that each sync rids of keys found missing long ago; a round of all of them takes seconds.
 const FORGOTTEN_SHARDS: usize = 64;
 
-/// How much a reply promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ack {
-    /// The log has it, in memory.
-    Memory,
-    /// The journal has given it to the system: it survives the end of the process.
-    Os,
-    /// It is on the disk: it survives a power cut.
-    Disk,
-}
-
-impl Ack {
-    /// What a reply waits for.
-    #[must_use]
-    pub fn mark(self) -> Option<Mark> {
-        match self {
-            Self::Memory => None,
-            Self::Os => Some(Mark::Written),
-            Self::Disk => Some(Mark::Durable),
-        }
-    }
-}
-
 /// How a tier is built.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct TierConfig {
-    /// How much a reply promises.
-    pub ack: Ack,
+    /// How much a reply promises at first, and which keys are kept.
+    pub rules: Arc<Rules>,
+    /// Whether a journal that is corrupt is passed over, and what is left of it brought below.
+    pub salvages: bool,
     /// Most bytes of the journal.
     pub journal_bytes: u64,
     /// Most bytes of the dirty index.
@@ -135,6 +123,8 @@ pub struct Recovered {
     index: Arc<Index>,
     hasher: KeyHasher,
     config: TierConfig,
+    /// Keys that were brought below, because the journal was corrupt.
+    salvaged: u64,
 }
 
 /// What was recovered.
@@ -148,6 +138,8 @@ pub struct Summary {
     pub dirty: u64,
     /// Lanes whose last write was torn.
     pub torn: u64,
+    /// Keys that were brought below, because the journal was corrupt.
+    pub salvaged: u64,
 }
 
 impl Recovered {
@@ -165,7 +157,8 @@ impl Recovered {
     ) -> Result<Self, TierError> {
         let (index, hasher) = (Arc::new(Index::new(config.index_bytes)), KeyHasher::new(seed));
         let below = backend.note(NOTE).map_err(TierError::Backend)?;
-        let found = recover(disk, (&index, &hasher), name, first)?;
+        let salvages = config.salvages;
+        let mut found = recover(disk, (&index, &hasher), (name, salvages), first)?;
         match below {
             Some(journal) if journal == found.journal => {}
             None if found.is_new || found.start == 1 => {
@@ -173,14 +166,31 @@ impl Recovered {
             }
             _ => return Err(TierError::OtherJournal { backend: backend.name().to_owned() }),
         }
-        Ok(Self { found, backend, index, hasher, config })
+        if !found.is_begun && backend.note(BEGUN).map_err(TierError::Backend)?.is_some() {
+            let what = "the journal was written, and none of its segments is there".to_owned();
+            match salvages {
+                true => found.lost.push(what),
+                false => return Err(RecoverError::Corrupt(what).into()),
+            }
+        }
+        let salvaged = match found.lost.is_empty() {
+            true => 0,
+            false => salvage(&mut found, &index, &*backend).map_err(TierError::Backend)?,
+        };
+        Ok(Self { found, backend, index, hasher, config, salvaged })
     }
 
     /// What was recovered.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let Found { is_new, records, torn, .. } = self.found;
-        Summary { is_new, records, torn, dirty: self.index.len() }
+        Summary { is_new, records, torn, dirty: self.index.len(), salvaged: self.salvaged }
+    }
+
+    /// What was corrupt, and passed over: a line each.
+    #[must_use]
+    pub fn lost(&self) -> &[String] {
+        &self.found.lost
     }
 
     /// By slice, the version that its counter begins at, and its barrier.
@@ -190,27 +200,48 @@ impl Recovered {
         states.map(|(slice, state)| (slice, state.last, state.barrier))
     }
 
+    /// Ends the items that a delayed flush of all was to end by now. Returns the second of one that
+    /// is still to come; 0: there is none.
+    pub fn end_due(&mut self, now: Now) -> u32 {
+        let now_s = now.expiry_s.max(self.found.clock_s);
+        let states = &mut self.found.states;
+        for state in states.iter_mut().filter(|it| (1..=now_s).contains(&it.due_s)) {
+            (state.barrier, state.due_s) = (state.last, 0);
+        }
+        // One that was not written for all of them was not answered: it may count for all.
+        let due_s = states.iter().map(|state| state.due_s).max().unwrap_or(0);
+        states.iter_mut().for_each(|state| state.due_s = due_s);
+        due_s
+    }
+
     /// A second that has begun: the expiry clock must not show an earlier one.
     #[must_use]
     pub fn clock_s(&self) -> u32 {
         self.found.clock_s
     }
 
-    /// Begins the tier of a cell, whose logs these are. `level` is what its replies wait for.
+    /// Begins the tier of a cell, whose logs these are. A reply about a key waits for the level of
+    /// its [`Ack`].
     ///
     /// # Errors
     /// When the journal is too short, or the disk refuses.
-    pub fn begin(self, lanes: Arc<Lanes>, level: Level, now: Now) -> Result<Arc<Tier>, TierError> {
-        let Self { found, backend, index, hasher, config } = self;
+    pub fn begin(self, lanes: Arc<Lanes>, now: Now) -> Result<Arc<Tier>, TierError> {
+        let Self { found, backend, index, hasher, config, .. } = self;
         let TierConfig { journal_bytes: bytes, value_bytes_max, .. } = config;
         let layout = Layout::of(bytes, lanes.logs().count(), value_bytes_max);
         let layout = layout.map_err(|least| TierError::JournalTooShort { bytes, least })?;
-        let parts = Parts { lanes, index: index.clone(), hasher, layout };
+        let rules = config.rules.clone();
+        let parts = Parts { lanes, index: index.clone(), hasher, layout, rules };
         let journal = Journal::begin(found, parts, now).map_err(TierError::Disk)?;
-        journal.set_level(level, config.ack.mark());
+        // Before a version is given out.
+        if backend.note(BEGUN).map_err(TierError::Backend)?.is_none() {
+            backend.set_note(BEGUN, b"yes").map_err(TierError::Backend)?;
+        }
         Ok(Arc::new(Tier {
             layers: Layers::new(journal, index, hasher, backend),
+            rules: LiveRules::new(config.rules.clone()),
             lookups: Lookups::new(config.lookups_max, config.missing_max),
+            changes_rules: Mutex::default(),
             config,
             now_ns: AtomicU64::new(now.mono_ns),
             counters: Counters::default(),
@@ -286,8 +317,14 @@ pub struct TierReport {
     pub flushed_keys: u64,
     /// Bytes of those.
     pub flushed_bytes: u64,
+    /// Changes whose replies wait until they are below.
+    pub through: u64,
     /// Why no segment of the journal can be made ready.
     pub unprepared: Option<String>,
+    /// How often the journal went on in new segments, after the disk had refused.
+    pub repairs: u64,
+    /// Why it had refused, the last time.
+    pub refused: Option<String>,
     /// Why the journal is not written any more.
     pub failure: Option<String>,
 }
@@ -296,6 +333,9 @@ pub struct TierReport {
 pub struct Tier {
     layers: Layers,
     lookups: Lookups,
+    rules: LiveRules,
+    /// Held while they are changed.
+    changes_rules: Mutex<()>,
     config: TierConfig,
     /// The moment of the last call that knew it.
     now_ns: AtomicU64,
@@ -305,14 +345,34 @@ pub struct Tier {
 impl Tier {
     /// How much a reply promises.
     #[must_use]
-    pub fn ack(&self) -> Ack {
-        self.config.ack
+    pub fn rules(&self) -> &LiveRules {
+        &self.rules
+    }
+
+    /// Has replies promise what `rules` say from now on. Those to requests that are under way
+    /// promise the one or the other.
+    ///
+    /// # Errors
+    /// When a key is not kept by the rules of before or after.
+    pub fn set_rules(&self, rules: Rules) -> Result<(), RulesError> {
+        if self.config.rules.has_unkept() || rules.has_unkept() {
+            return Err(RulesError::Kept);
+        }
+        let _changing = lock(&self.changes_rules);
+        let rules = Arc::new(rules);
+        // A worker that promises more by them finds the journal ready for it.
+        self.layers.journal.set_rules(&rules);
+        self.rules.set(rules);
+        Ok(())
     }
 
     /// Wants a key that is not in memory, for a request of `worker`, which looks in memory again
     /// after that.
     pub fn want(&self, slice: SliceId, key: &[u8], worker: u16, now: Now) -> Wanted {
         self.now_ns.fetch_max(now.mono_ns, Ordering::Relaxed);
+        if !self.config.rules.keeps(key) {
+            return Wanted::Missing;
+        }
         let hash = self.layers.hasher.hash(slice, key);
         match self.lookups.begin(hash, worker, now.mono_ns) {
             Begun::Started(ticket) => Wanted::Job(Job { ticket, slice, key: key.into() }),
@@ -322,9 +382,12 @@ impl Tier {
         }
     }
 
-    /// Whether a key is known to be nowhere.
+    /// Whether a key is known to be nowhere, or is in memory alone.
     #[must_use]
     pub fn is_missing(&self, slice: SliceId, key: &[u8]) -> bool {
+        if !self.config.rules.keeps(key) {
+            return true;
+        }
         let now_ns = self.now_ns.load(Ordering::Relaxed);
         self.lookups.is_missing(self.layers.hasher.hash(slice, key), now_ns)
     }
@@ -378,15 +441,22 @@ impl Tier {
         for _ in 0..FORGOTTEN_SHARDS {
             self.lookups.forget_old(now.mono_ns);
         }
-        self.layers.journal.sync(now);
+        journal::sync(&self.layers.journal, now);
     }
 
     /// Whether the journal should be synced at once: replies wait for it, or a log that is half
     /// full.
     #[must_use]
     pub fn presses(&self) -> bool {
-        self.layers.journal.presses()
-            || (self.config.ack == Ack::Disk && self.layers.journal.is_behind())
+        let journal = &self.layers.journal;
+        journal.presses()
+            || (self.rules.base() >= Ack::Disk || self.writes_through()) && journal.is_behind()
+    }
+
+    /// Whether changes wait until they are below, so that their replies may leave.
+    #[must_use]
+    pub fn writes_through(&self) -> bool {
+        self.layers.journal.through().is_some_and(|through| through.count() > 0)
     }
 
     /// Whether anything is not durable.
@@ -406,12 +476,31 @@ impl Tier {
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
         let flushed = flusher::flush(&self.layers, now, before_ns)?;
-        self.counters.flushed_keys.fetch_add(flushed.keys, Ordering::Relaxed);
-        self.counters.flushed_bytes.fetch_add(flushed.bytes, Ordering::Relaxed);
+        self.count(&flushed);
         if let Err(error) = self.layers.journal.roll_idle() {
             return Err(layers::unreadable(0, &error));
         }
         Ok(flushed)
+    }
+
+    /// Writes through what replies wait for, as far as it is durable. Called by the thread that
+    /// flushes; it waits for what lies below.
+    ///
+    /// # Errors
+    /// When what lies below refuses. What is dirty stays dirty, and replies wait.
+    pub fn flush_through(&self, now: Now) -> Result<Flushed, BackendError> {
+        let (flushed, landed) = flusher::flush_through(&self.layers, now)?;
+        // Before the replies leave: a client that has one finds its change counted.
+        self.count(&flushed);
+        for Landed { lane, up_to, keys } in &landed {
+            self.layers.journal.landed(*lane, keys, *up_to);
+        }
+        Ok(flushed)
+    }
+
+    fn count(&self, flushed: &Flushed) {
+        self.counters.flushed_keys.fetch_add(flushed.keys, Ordering::Relaxed);
+        self.counters.flushed_bytes.fetch_add(flushed.bytes, Ordering::Relaxed);
     }
 
     /// Keys that are to be written back.
@@ -439,13 +528,23 @@ impl Tier {
             loads_failed: count(&counters.failed),
             flushed_keys: count(&counters.flushed_keys),
             flushed_bytes: count(&counters.flushed_bytes),
+            through: self.layers.journal.through().map_or(0, |it| it.count() as u64),
             unprepared: self.layers.journal.unprepared(),
+            repairs: self.layers.journal.repairs(),
+            refused: self.layers.journal.refused(),
             failure: self.layers.journal.failure().map(str::to_owned),
         }
     }
 
+    /// Whether the reply to another change of `key` may wait until that is below, if it must.
+    fn may_wait(&self, key: &[u8]) -> bool {
+        let is_full = self.layers.journal.through().is_some_and(Through::is_full);
+        !is_full || self.rules.now().ack(key) < Ack::Backend
+    }
+
     /// Whether so much is dirty that it is written back without delay.
-    fn is_urgent(&self) -> bool {
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
         let fifths = |part: u64, whole: u64| part * 5 >= whole * URGENT_FIFTHS;
         fifths(self.layers.journal.live_bytes(), self.layers.journal.bytes_max())
             || fifths(self.layers.index.len(), self.layers.index.capacity())
@@ -456,7 +555,10 @@ impl Observer for Tier {
     #[inline]
     fn allows(&self, slice: SliceId, key: Option<&[u8]>, version: Version) -> bool {
         self.layers.journal.allows(slice, version)
-            && key.is_none_or(|key| self.layers.has_place_for(slice, key))
+            && key.is_none_or(|key| {
+                !self.config.rules.keeps(key)
+                    || self.layers.has_place_for(slice, key) && self.may_wait(key)
+            })
     }
 
     /// The journal needs none of them.

@@ -98,7 +98,12 @@ impl Subject {
                 ring::rules::CLAIMS,
                 build::CLAIMS,
             ],
-            Self::Tier => &[tier::price::CLAIMS],
+            Self::Tier => &[
+                tier::kill::CLAIMS,
+                tier::price::CLAIMS,
+                tier::disk::CLAIMS,
+                tier::pressure::CLAIMS,
+            ],
         };
         themes.concat()
     }

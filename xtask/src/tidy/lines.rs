@@ -16,8 +16,8 @@ const PRODUCT: [&str; 14] = [
     "service", "backend", "control", "drivers", "volvox",
 ];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
-/// The tier brought 5,100 of them.
-const PRODUCT_MAX: usize = 48_800;
+/// The tier brought 6,600 of them.
+const PRODUCT_MAX: usize = 51_000;
 /// Most lines of everything else, likewise; 3,800 of them are the simulator of rings, and 3,100
 /// the proof of rings of processes. It is on its way to 18,100.
 const OUTSIDE_MAX: usize = 26_600;

@@ -21,18 +21,20 @@ const PAUSE: Duration = Duration::from_millis(20);
 enum Step {
     /// Nothing is left to do, or another cell leads.
     Done,
-    /// A new voter has not got all entries yet.
+    /// A new voter has not got all entries yet, or the leader has not applied all that was decided
+    /// before it led: the map that it shows may be an older one.
     Wait,
     AddMembers(BTreeSet<CellId>),
     Replace(BTreeSet<CellId>),
 }
 
-/// Arranges the members for `cells`, of which `present` run, as long as it is polled. The caller
-/// bounds it by a deadline.
-pub async fn arrange(raft: &Raft, cells: &BTreeSet<CellId>, present: &[CellId]) {
+/// Arranges the members for the `cells` of the map, of which `present` run, as long as it is
+/// polled. The caller bounds it by a deadline.
+pub async fn arrange(raft: &Raft, cells: impl Fn() -> BTreeSet<CellId>, present: &[CellId]) {
     let mut metrics = raft.metrics();
     loop {
-        let step = step(&metrics.borrow_and_update(), cells, present);
+        let now = metrics.borrow_and_update().clone();
+        let step = step(&now, &cells(), present);
         // A change that fails is tried again, from what the members are then.
         let changed = match step {
             Step::Done => return,
@@ -60,8 +62,13 @@ fn step(
     present: &[CellId],
 ) -> Step {
     let me = now.id;
-    if now.state != ServerState::Leader || now.running_state.is_err() {
+    if now.current_leader != Some(me) || now.running_state.is_err() {
         return Step::Done;
+    }
+    let own = now.vote.leader_id;
+    let has_applied_own = now.last_applied.is_some_and(|last| last.leader_id == own);
+    if now.state != ServerState::Leader || !has_applied_own {
+        return Step::Wait;
     }
     let membership = now.membership_config.membership();
     let members: BTreeSet<CellId> = membership.nodes().map(|(cell, _)| *cell).collect();
@@ -96,7 +103,23 @@ fn with_leader(mut voters: BTreeSet<CellId>, leader: CellId) -> BTreeSet<CellId>
 
 #[cfg(test)]
 mod tests {
+    use super::super::types::{LogId, Vote};
     use super::*;
+
+    #[test]
+    fn a_leader_waits_for_what_was_decided_before_it_led() {
+        let cells = |ids: &[u32]| ids.iter().map(|id| CellId(*id)).collect::<BTreeSet<_>>();
+        let mut now = RaftMetrics::new_initial(CellId(1));
+        assert_eq!(step(&now, &cells(&[1, 2]), &[CellId(1)]), Step::Done, "it does not lead");
+        now.current_leader = Some(CellId(1));
+        now.vote = Vote::new_committed(2, CellId(1));
+        assert_eq!(step(&now, &cells(&[]), &[CellId(1)]), Step::Wait, "it only begins to");
+        now.state = ServerState::Leader;
+        assert_eq!(step(&now, &cells(&[]), &[CellId(1)]), Step::Wait, "its map may be older");
+        now.last_applied = Some(LogId { leader_id: now.vote.leader_id, index: 3 });
+        let add = Step::AddMembers(cells(&[1, 2]));
+        assert_eq!(step(&now, &cells(&[1, 2]), &[CellId(1)]), add);
+    }
 
     #[test]
     fn the_leader_stays_and_the_number_does_not_change() {

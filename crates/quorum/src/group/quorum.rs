@@ -120,11 +120,11 @@ impl<T: Transport> Quorum<T> {
     /// [`DEADLINE`].
     pub async fn set_present(&self, present: &[CellId]) -> bool {
         *self.present.lock().unwrap_or_else(PoisonError::into_inner) = present.to_vec();
-        let cells: BTreeSet<CellId> = self.life.shown.map().cells.keys().copied().collect();
+        let cells = || self.life.shown.map().cells.keys().copied().collect();
         let now = self.now();
         let unable = now.unable.cells();
         let able: Vec<_> = present.iter().filter(|it| !unable.contains(it)).copied().collect();
-        timeout(DEADLINE, arrange(&now.raft, &cells, &able)).await.is_ok()
+        timeout(DEADLINE, arrange(&now.raft, cells, &able)).await.is_ok()
     }
 
     /// Says that the connection to `cell` was lost. If it leads, this cell campaigns sooner: when

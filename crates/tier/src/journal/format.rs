@@ -21,11 +21,13 @@ pub(crate) const BATCH_HEAD_BYTES: usize = 64;
 /// Bytes of a record besides its entry.
 pub(crate) const RECORD_BYTES: usize = 4;
 /// Bytes of one slice in a checkpoint.
-pub(crate) const SLICE_BYTES: usize = 26;
+pub(crate) const SLICE_BYTES: usize = 30;
 /// Bytes of one cut in an end.
 pub(crate) const CUT_BYTES: usize = 16;
 
-const SEGMENT_MAGIC: [u8; 8] = *b"VXSEGM01";
+const SEGMENT_MAGIC: [u8; 8] = *b"VXSEGM02";
+/// What the heads of all versions begin with.
+const SEGMENT_NAME: &[u8] = b"VXSEGM";
 const BATCH_MAGIC: [u8; 4] = *b"VXB1";
 
 /// The identity of a journal.
@@ -37,6 +39,8 @@ pub(crate) struct SegmentHead {
     pub(crate) journal: JournalId,
     /// The number of the start of the cell that wrote it.
     pub(crate) start: u32,
+    /// The first number of that start, all of which follow each other.
+    pub(crate) first: u32,
     /// Its number, which no other segment of the journal ever has.
     pub(crate) number: u32,
     /// Bytes of the file.
@@ -59,6 +63,7 @@ impl SegmentHead {
         head[32..36].copy_from_slice(&self.bytes.to_le_bytes());
         head[36] = self.follows_end.into();
         head[40..44].copy_from_slice(&self.oldest.to_le_bytes());
+        head[44..48].copy_from_slice(&self.first.to_le_bytes());
         let crc = crc32fast::hash(&head[..SEGMENT_HEAD_BYTES - 4]);
         head[SEGMENT_HEAD_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         head
@@ -77,7 +82,16 @@ impl SegmentHead {
             bytes: u32::from_le_bytes(take(head, 32)),
             follows_end: head[36] == 1,
             oldest: u32::from_le_bytes(take(head, 40)),
+            first: u32::from_le_bytes(take(head, 44)),
         })
+    }
+
+    /// Whether these bytes are a head as another version of the journal writes it.
+    pub(crate) fn is_of_other_version(head: &[u8; SEGMENT_HEAD_BYTES]) -> bool {
+        let crc = crc32fast::hash(&head[..SEGMENT_HEAD_BYTES - 4]);
+        head.starts_with(SEGMENT_NAME)
+            && !head.starts_with(&SEGMENT_MAGIC)
+            && head[SEGMENT_HEAD_BYTES - 4..] == crc.to_le_bytes()
     }
 
     /// What the CRCs in this segment begin with.
@@ -184,7 +198,8 @@ impl BatchHead {
         let payload = u32::from_le_bytes(take(fixed, 12));
         let end = BATCH_HEAD_BYTES.checked_add(payload as usize)?;
         let whole = bytes.get(..end)?;
-        let is_whole = fixed[..4] == BATCH_MAGIC
+        // What looks like a batch of another segment costs no sum of what it says is its payload.
+        let is_whole = Self::length(seed, fixed).is_some()
             && seed.crc(&whole[8..]) == u32::from_le_bytes(take(fixed, 4));
         let head = Self {
             kind: Kind::of(fixed[8])?,
@@ -201,6 +216,11 @@ impl BatchHead {
             oldest: u32::from_le_bytes(take(fixed, 48)),
         };
         is_whole.then_some((head, &whole[BATCH_HEAD_BYTES..]))
+    }
+
+    /// The number of the segment that `bytes` were written into, if they look like a head.
+    pub(crate) fn number(bytes: &[u8; BATCH_HEAD_BYTES]) -> Option<u32> {
+        (bytes[..4] == BATCH_MAGIC).then(|| u32::from_le_bytes(take(bytes, 52)))
     }
 
     /// The lane that the head at the front of `bytes` names, if it looks like one that was written
@@ -227,6 +247,8 @@ pub struct SliceState {
     pub ceiling: Version,
     /// Items with this version or an older one are dead.
     pub barrier: Version,
+    /// In this second of the expiry clock all items die; 0: in none.
+    pub due_s: u32,
 }
 
 /// Appends the state of a slice.
@@ -235,6 +257,7 @@ pub(crate) fn encode_slice(slice: SliceId, state: &SliceState, to: &mut Vec<u8>)
     for version in [state.last, state.ceiling, state.barrier] {
         to.extend_from_slice(&version.raw().to_le_bytes());
     }
+    to.extend_from_slice(&state.due_s.to_le_bytes());
 }
 
 /// The states of slices in the payload of a checkpoint. `None` for what is not one.
@@ -243,7 +266,9 @@ pub(crate) fn decode_slices(payload: &[u8]) -> Option<Vec<(SliceId, SliceState)>
         let part: &[u8; SLICE_BYTES] = part.try_into().ok()?;
         let version = |at| Version::from_raw(u64::from_le_bytes(take(part, at)));
         let slice = SliceId::new(u16::from_le_bytes(take(part, 0)).into())?;
-        Some((slice, SliceState { last: version(2), ceiling: version(10), barrier: version(18) }))
+        let (last, ceiling, barrier) = (version(2), version(10), version(18));
+        let due_s = u32::from_le_bytes(take(part, 26));
+        Some((slice, SliceState { last, ceiling, barrier, due_s }))
     });
     parts.collect()
 }
@@ -286,6 +311,7 @@ mod tests {
     const HEAD: SegmentHead = SegmentHead {
         journal: [7; 16],
         start: 2,
+        first: 8,
         number: 9,
         bytes: 4096,
         follows_end: true,
@@ -302,6 +328,13 @@ mod tests {
             assert_eq!(SegmentHead::decode(&flipped), None, "bit {bit}");
         }
         assert_eq!(SegmentHead::decode(&[0; SEGMENT_HEAD_BYTES]), None);
+        assert!(!SegmentHead::is_of_other_version(&bytes));
+        let mut other = bytes;
+        other[7] = b'1';
+        let crc = crc32fast::hash(&other[..SEGMENT_HEAD_BYTES - 4]);
+        other[SEGMENT_HEAD_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
+        assert!(SegmentHead::is_of_other_version(&other));
+        assert_eq!(SegmentHead::decode(&other), None);
     }
 
     #[test]
@@ -344,8 +377,8 @@ mod tests {
     #[test]
     fn states_and_cuts_are_read_as_they_were_written() {
         let version = Version::from_raw;
-        let state =
-            SliceState { last: version(5), ceiling: version(70_000), barrier: version(1 << 50) };
+        let (last, ceiling, barrier) = (version(5), version(70_000), version(1 << 50));
+        let state = SliceState { last, ceiling, barrier, due_s: 1_900_000_000 };
         let slices = [(SliceId::of(b"a"), state), (SliceId::of(b"b"), SliceState::default())];
         let mut bytes = Vec::new();
         slices.iter().for_each(|(slice, state)| encode_slice(*slice, state, &mut bytes));

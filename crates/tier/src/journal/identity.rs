@@ -31,7 +31,11 @@ impl fmt::Display for RecoverError {
             Self::Disk { what, error } => write!(f, "{what}: {error}"),
             Self::Foreign(what) => write!(f, "{what}: give the tier a directory of its own"),
             Self::Corrupt(what) => {
-                write!(f, "the journal is corrupt: {what}; restore the directory from a copy")
+                write!(
+                    f,
+                    "the journal is corrupt: {what}; restore the directory from a copy, or give up \
+                     what cannot be read with --tier-salvage"
+                )
             }
         }
     }

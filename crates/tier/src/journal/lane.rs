@@ -9,13 +9,20 @@ use super::format::{
 use super::record::{TailBatch, corrupt, journaled, records};
 use super::segments::{Segment, Segments};
 use super::states::States;
+use super::through::{Through, Waiting};
 use crate::index::{Entry as Dirty, Index, Kind as DirtyKind, Place};
 use crate::key::{KeyHash, KeyHasher};
+use crate::rules::{Ack, Rules};
 use base::{Effect, SliceId, SliceRange, Version};
 use effects::{Batch, Entry, LaneId, Lanes, Record};
+use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock};
+
+/// The kind of the entry that says in which second of the expiry clock all items of its log die: 4
+/// bytes, little-endian. A barrier calls it off.
+pub const FLUSH_AT: u8 = 1;
 
 /// A batch is written before it would become longer than this, unless one entry is.
 const BATCH_BYTES_MAX: usize = 256 << 10;
@@ -26,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) states: States,
     pub(crate) index: Arc<Index>,
     pub(crate) hasher: KeyHasher,
+    /// Where replies wait until changes are below, or have waited.
+    pub(crate) through: OnceLock<Through>,
 }
 
 /// What follows once a record is written: an entry of the index, at an offset of the batch.
@@ -36,6 +45,8 @@ struct Pending {
     expiry_s: u32,
     offset: u32,
     bytes: u32,
+    /// Its position, if replies wait until it is below.
+    through: Option<u64>,
 }
 
 /// What is written into a lane.
@@ -57,8 +68,25 @@ pub(crate) struct Writer {
     /// The last position that a durable batch covers. Changes that are not journaled may be durable
     /// beyond that: the next batch covers them, and may be lost.
     pub(crate) durable_batches: u64,
-    /// Bytes written since the lane began.
+    /// Bytes written since the lane began, and those of changes that are not journaled.
     pub(crate) bytes: u64,
+    /// While what was void is written once more: the new places of its records.
+    moved: Option<HashMap<KeyHash, Moved>>,
+    /// The first segment since the lane began, or began again.
+    first_segment: Option<u32>,
+    /// Whether it takes segments from the reserve, too: for what must be written once more.
+    pub(crate) takes_reserve: bool,
+    /// The last position of which the states of slices know.
+    seen: u64,
+    /// The last position of those that wait until they are below.
+    through: u64,
+    /// Which changes are kept, and which wait.
+    pub(crate) rules: Arc<Rules>,
+}
+
+/// Where the record of a key lies now.
+pub(crate) struct Moved {
+    pub(crate) to: Place,
 }
 
 /// Why a lane is not written any further.
@@ -68,6 +96,19 @@ pub(crate) enum Stuck {
     NoSegment,
     /// The disk refuses.
     Disk(io::Error),
+}
+
+impl Stuck {
+    /// The error of a lane that must go on at once, to write something once more.
+    pub(crate) fn into_error(self) -> io::Error {
+        match self {
+            Self::Disk(error) => error,
+            Self::NoSegment => io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the journal has no room left for what it must write once more",
+            ),
+        }
+    }
 }
 
 impl From<io::Error> for Stuck {
@@ -87,7 +128,7 @@ pub(crate) struct Moment {
 }
 
 impl Writer {
-    pub(crate) fn new(lane: LaneId, next: u64) -> Self {
+    pub(crate) fn new(lane: LaneId, next: u64, rules: Arc<Rules>) -> Self {
         Self {
             lane,
             open: None,
@@ -100,7 +141,36 @@ impl Writer {
             written: next - 1,
             durable_batches: next - 1,
             bytes: 0,
+            moved: None,
+            first_segment: None,
+            takes_reserve: false,
+            seen: 0,
+            through: 0,
+            rules,
         }
+    }
+
+    /// Begins again in another segment, at position `next` of the log, all of which was durable
+    /// before.
+    pub(crate) fn begin_again(&mut self, next: u64) {
+        self.open = None;
+        (self.next, self.covered, self.written) = (next, next, next - 1);
+        self.durable_batches = self.durable_batches.min(next - 1);
+        self.buffer.truncate(BATCH_HEAD_BYTES);
+        self.pending.clear();
+        self.unsynced.clear();
+        (self.moved, self.first_segment) = (Some(HashMap::new()), None);
+        self.takes_reserve = true;
+    }
+
+    /// The first segment that it has written into since it began, or began again.
+    pub(crate) fn first_segment(&self) -> Option<u32> {
+        self.first_segment
+    }
+
+    /// The new places of what was written once more, which is done now.
+    pub(crate) fn take_moved(&mut self) -> HashMap<KeyHash, Moved> {
+        self.moved.take().unwrap_or_default()
     }
 
     /// The segment that it writes into.
@@ -142,26 +212,41 @@ impl Writer {
                 self.commit(shared, lanes, moment)?;
             }
             match record.entry {
-                Entry::Barrier(range, _) => self.barrier(shared, lanes, range, moment)?,
+                Entry::Barrier(range, _) => {
+                    let saw = |slice| shared.states.saw_barrier(slice);
+                    self.flush((range, record.position), saw, shared, lanes, moment)?;
+                }
+                Entry::Other { kind: FLUSH_AT, bytes, .. } => {
+                    let due_s = bytes.try_into().map_or(0, u32::from_le_bytes);
+                    let saw = |slice| shared.states.saw_due(slice, due_s);
+                    let of = (SliceRange::ALL, record.position);
+                    self.flush(of, saw, shared, lanes, moment)?;
+                }
                 _ => self.push(shared, &record),
             }
             self.next = record.position + 1;
+            self.seen = self.seen.max(record.position);
         }
         Ok(())
     }
 
-    /// Ends the items of `range`: the states of its slices are written, which say so.
-    fn barrier(
+    /// Ends the items of `range`, now or later: each of its slices `saw` that, and their states are
+    /// written, which say so. They do so already where the entry at `position` is not new.
+    fn flush(
         &mut self,
+        (range, position): (SliceRange, u64),
+        saw: impl Fn(SliceId),
         shared: &Shared,
         lanes: &Lanes,
-        range: SliceRange,
         moment: Moment,
     ) -> Result<(), Stuck> {
         self.commit(shared, lanes, moment)?;
+        let is_new = position > self.seen;
         let mut states = Vec::new();
         for slice in slices_of(lanes, self.lane, range) {
-            shared.states.saw_barrier(slice);
+            if is_new {
+                saw(slice);
+            }
             encode_slice(slice, &shared.states.state(slice), &mut states);
         }
         self.write_other(shared, lanes, (Kind::Checkpoint, &states), moment)
@@ -170,7 +255,16 @@ impl Writer {
     fn push(&mut self, shared: &Shared, record: &Record<'_>) {
         if let Entry::Change { slice, version, effect, .. } = &record.entry {
             shared.states.saw(*slice, *version);
-            self.append(shared, &record.entry, (*slice, *version), effect);
+            let before = self.buffer.len();
+            let waits = self.rules.ack(effect.key) == Ack::Backend;
+            let through = waits.then_some(record.position);
+            if self.rules.keeps(effect.key) {
+                self.append(shared, &record.entry, (*slice, *version), (effect, through));
+            }
+            if self.buffer.len() == before {
+                // It has used up what was granted to the log, all the same.
+                self.bytes += record_bytes(&record.entry) as u64;
+            }
         }
     }
 
@@ -180,7 +274,7 @@ impl Writer {
         shared: &Shared,
         entry: &Entry<'_>,
         (slice, version): (SliceId, Version),
-        effect: &Effect<'_>,
+        (effect, through): (&Effect<'_>, Option<u64>),
     ) {
         let Some((kind, expiry_s)) = journaled(&effect.change) else { return };
         let start = self.buffer.len();
@@ -188,7 +282,7 @@ impl Writer {
         entry.encode(&mut self.buffer);
         let (offset, bytes) = (start as u32, (self.buffer.len() - start) as u32);
         let hash = shared.hasher.hash(slice, effect.key);
-        self.pending.push(Pending { hash, kind, version, expiry_s, offset, bytes });
+        self.pending.push(Pending { hash, kind, version, expiry_s, offset, bytes, through });
     }
 
     /// Writes the records of a batch of an earlier start once more. The index names their new
@@ -204,7 +298,7 @@ impl Writer {
         for record in records(&batch.payload) {
             let (at, bytes, entry) = record.map_err(|what| Stuck::Disk(corrupt(&what)))?;
             let Entry::Change { slice, version, effect, .. } = &entry else { continue };
-            self.append(shared, &entry, (*slice, *version), effect);
+            self.append(shared, &entry, (*slice, *version), (effect, None));
             let offset = batch.at.offset + BATCH_HEAD_BYTES as u32 + at;
             moved.push(Place { segment: batch.at.segment, offset, bytes });
         }
@@ -213,7 +307,7 @@ impl Writer {
         let payload = self.buffer.split_off(BATCH_HEAD_BYTES);
         let segment = self.room_for(shared, lanes, moment, payload.len())?;
         self.buffer.extend_from_slice(&payload);
-        self.seal_records(&segment, &pending);
+        seal_records(&mut self.buffer, &segment, &pending);
         let at = segment.written.load(Ordering::Relaxed);
         self.write_into(&segment, Kind::Records, moment)?;
         self.buffer.truncate(BATCH_HEAD_BYTES);
@@ -222,15 +316,6 @@ impl Writer {
             shared.index.relocate(hash, from, to);
         }
         Ok(())
-    }
-
-    /// Gives each record of the batch in the making its CRC, which depends on the segment.
-    fn seal_records(&mut self, segment: &Segment, pending: &[Pending]) {
-        for Pending { offset, bytes, .. } in pending {
-            let record = &mut self.buffer[*offset as usize..][..*bytes as usize];
-            let crc = segment.seed.crc(&record[RECORD_BYTES..]);
-            record[..RECORD_BYTES].copy_from_slice(&crc.to_le_bytes());
-        }
     }
 
     /// Writes the batch in the making, and enters its records into the index. Everything before
@@ -244,21 +329,41 @@ impl Writer {
         if self.buffer.len() > BATCH_HEAD_BYTES {
             let payload = self.buffer.len() - BATCH_HEAD_BYTES;
             let segment = self.room_for(shared, lanes, moment, payload)?;
-            let pending = std::mem::take(&mut self.pending);
-            self.seal_records(&segment, &pending);
+            seal_records(&mut self.buffer, &segment, &self.pending);
             let span = (self.next - self.covered) as u32;
             let head = self.head(Kind::Records, payload, (self.covered, span), moment);
             head.seal(segment.seed, &mut self.buffer);
+            // Until it is written, nothing of it is given up.
             let at = self.write(&segment)?;
+            let pending = std::mem::take(&mut self.pending);
             self.covered = self.next;
-            for pending in pending {
+            for pending in &pending {
                 let offset = at + pending.offset;
                 let place = Place { segment: segment.number(), offset, bytes: pending.bytes };
-                let Pending { hash, version, expiry_s, .. } = pending;
+                let Pending { hash, version, expiry_s, .. } = *pending;
+                if let Some(moved) = &mut self.moved {
+                    match pending.kind {
+                        Some(_) => _ = moved.insert(hash, Moved { to: place }),
+                        // A touch of what lies below has no other record.
+                        None => _ = moved.entry(hash).or_insert(Moved { to: place }),
+                    }
+                }
                 match pending.kind {
                     Some(kind) => shared.index.set(hash, Dirty { place, version, expiry_s, kind }),
                     None => shared.index.touch(hash, version, expiry_s, place),
                 };
+            }
+            if let Some(through) = shared.through.get() {
+                // Those of what is written once more wait already.
+                let before = self.through;
+                let waiting = pending.iter().filter_map(|it| {
+                    let position = it.through.filter(|position| *position > before)?;
+                    let (hash, bytes) = (it.hash, it.bytes);
+                    let place = Place { segment: segment.number(), offset: at + it.offset, bytes };
+                    Some(Waiting { position, hash, place })
+                });
+                through.add(self.lane.index(), waiting);
+                self.through = before.max(self.next - 1);
             }
             self.buffer.truncate(BATCH_HEAD_BYTES);
         }
@@ -329,7 +434,7 @@ impl Writer {
         if let Some(segment) = self.open.as_ref().filter(has_room) {
             return Ok(segment.clone());
         }
-        let segment = self.roll(shared, lanes, moment, false)?;
+        let segment = self.roll(shared, lanes, moment, self.takes_reserve)?;
         if has_room(&&segment) {
             return Ok(segment);
         }
@@ -350,6 +455,7 @@ impl Writer {
     ) -> Result<Arc<Segment>, Stuck> {
         let segment =
             shared.segments.take(self.lane.index() as u8, from_reserve).ok_or(Stuck::NoSegment)?;
+        self.first_segment.get_or_insert(segment.number());
         if let Some(closed) = self.open.replace(segment.clone()) {
             closed.is_closed.store(true, Ordering::Release);
         }
@@ -362,6 +468,15 @@ impl Writer {
         self.buffer = buffer;
         wrote?;
         Ok(segment)
+    }
+}
+
+/// Gives each record of a batch in the making its CRC, which depends on the segment.
+fn seal_records(batch: &mut [u8], segment: &Segment, pending: &[Pending]) {
+    for Pending { offset, bytes, .. } in pending {
+        let record = &mut batch[*offset as usize..][..*bytes as usize];
+        let crc = segment.seed.crc(&record[RECORD_BYTES..]);
+        record[..RECORD_BYTES].copy_from_slice(&crc.to_le_bytes());
     }
 }
 

@@ -15,38 +15,55 @@
 //! | `states` | `format` | what is known of each slice |
 //! | `segments` | `format` | files that are used again and again |
 //! | `record` | `format` | the changes that are journaled |
-//! | `lane` | `format`, `record`, `segments`, `states` | how one lane is written |
+//! | `through` | nothing | changes whose replies wait until they are below |
+//! | `lane` | `format`, `record`, `segments`, `states`, `through` | how one lane is written |
+//! | `progress` | `format` | how far what is journaled is written back |
+//! | `layout` | `lane` | the length of segments, and how many there are |
 //! | `identity` | `format` | the name of the journal, and why it cannot be used |
-//! | `recover` | `format`, `identity`, `record`, `segments`, `states` | what an earlier start has left |
+//! | `scan` | `format`, `identity` | the file of a segment, as a start reads it |
+//! | `recover` | `format`, `identity`, `record`, `scan`, `segments`, `states` | what an earlier start has left |
+//! | `repair` | `format`, `lane` | how it goes on after the disk has refused |
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
 
 mod format;
 mod identity;
 mod lane;
+mod layout;
+mod progress;
 mod record;
 mod recover;
+mod repair;
+mod scan;
 mod segments;
 mod states;
+mod through;
 
 use crate::index::{Index, Place};
-use crate::key::KeyHasher;
+use crate::key::{KeyHash, KeyHasher};
+use crate::rules::{Ack, Rules};
 use crate::sync::{Mutex, lock, try_lock};
 use base::{Now, SliceId, Version};
-use effects::{Joining, LaneId, Lanes, Level, Log, Mark, ReaderId, Who};
+use effects::{Joining, LaneId, Lanes, Log, Mark, ReaderId, Who};
 pub use format::JournalId;
 pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, SliceState, Spot};
-use format::{CUT_BYTES, Kind, RECORD_BYTES, SEGMENT_HEAD_BYTES, encode_cut, encode_slice};
+use format::{CUT_BYTES, Kind, SEGMENT_HEAD_BYTES, encode_cut, encode_slice};
 pub use identity::RecoverError;
+pub use lane::FLUSH_AT;
 use lane::{CHECKPOINT_BYTES_MAX, Moment, Shared, Stuck, Writer};
-pub(crate) use record::records;
+pub(crate) use layout::Layout;
+pub(crate) use progress::{Course, Progress};
+pub(crate) use record::{journaled, records};
 pub(crate) use recover::{Found, recover};
+pub(crate) use repair::sync;
 pub(crate) use segments::Segment;
 use segments::{Segments, SegmentsConfig};
 use states::{CEILING_STEP, States};
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
+pub(crate) use through::{Through, Waiting};
 
 /// Times that a worker reads a log at the end of one batch, at most. The thread that syncs writes
 /// what is left.
@@ -59,11 +76,11 @@ const MUCH_ENTRIES: u64 = 256;
 /// After the disk has refused a segment, the next try comes so much later.
 const REFUSED_NS: u64 = 1_000_000_000;
 
-/// A segment is at most this long.
-const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+/// The versions of a new journal begin after a number that is not above this.
+pub const FIRST_MAX: u64 = 1 << 30;
 
-/// A lane has at least this many segments.
-const SEGMENTS_PER_LANE: u64 = 16;
+/// How much later the versions of a journal begin of which something is lost: 2^10 ceilings.
+pub(crate) const SALVAGED_STEP: u64 = CEILING_STEP << 10;
 
 /// Bytes that an entry is charged in a log at least: what is granted to a log in bytes is at most
 /// as many entries.
@@ -78,45 +95,67 @@ struct Lane {
     id: LaneId,
     log: Arc<Log>,
     reader: ReaderId,
+    /// Its mark Acknowledged: up to where all lies below that must. Absent before anything must.
+    below: OnceLock<ReaderId>,
     writer: Mutex<Writer>,
     /// The last position that is written, and that is durable.
     written: AtomicU64,
     durable: AtomicU64,
-    flushed: Mutex<Progress>,
     /// What its writer had written when room was granted last, and how much was granted.
     granted: Mutex<(u64, u64)>,
 }
 
-/// How far a course is written back.
-///
-/// What is passed over because a newer change has taken its place may be lost only when that change
-/// is durable. So a place that was reached counts when all is durable that the logs had by then.
-#[derive(Clone, Copy, Default)]
-struct Progress {
-    /// Everything before this was looked at.
-    reached: Spot,
-    /// Everything before this counts when what is awaited is durable.
-    waits: Spot,
-    /// Everything before this is of no use any more.
-    counts: Spot,
-}
-
-/// What is written back in one order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Course {
-    /// What earlier starts have left.
-    Earlier,
-    /// A lane.
-    Lane(u8),
-}
-
-impl Course {
-    fn lane(self) -> Option<u8> {
-        match self {
-            Self::Earlier => None,
-            Self::Lane(lane) => Some(lane),
+impl Lane {
+    fn new(id: LaneId, log: &Arc<Log>, rules: &Arc<Rules>) -> Self {
+        let next = log.end() + 1;
+        let joining =
+            Joining { who: Who::Journal, from: None, holds: Some(Mark::Durable), grants: Some(0) };
+        let reader = log.join(&joining).expect("invariant: it is the first reader of an empty log");
+        Self {
+            id,
+            log: log.clone(),
+            reader,
+            below: OnceLock::new(),
+            writer: Mutex::new(Writer::new(id, next, rules.clone())),
+            written: AtomicU64::new(next - 1),
+            durable: AtomicU64::new(next - 1),
+            granted: Mutex::default(),
         }
     }
+
+    /// One more reader, which only says what lies below.
+    fn join_below(&self) -> ReaderId {
+        let joining = Joining { who: Who::Flusher, from: None, holds: None, grants: None };
+        let below = self.log.join(&joining).expect("invariant: it is the second reader");
+        self.log.reads_nothing(below);
+        below
+    }
+
+    /// Sets what each level waits for.
+    fn set_levels(&self) {
+        // Also of levels that no key has: a flush of all waits at the highest up to Disk, and what
+        // is not durable yet has not passed a level that keys get later.
+        for ack in Ack::ALL {
+            let of_journal = ack.mark().map(|mark| (self.reader, mark));
+            let below = self.below.get().filter(|_| ack == Ack::Backend);
+            let of_below = below.map(|it| (*it, Mark::Acknowledged));
+            let marks: Vec<_> = of_journal.into_iter().chain(of_below).collect();
+            let is_set = self.log.set_level(ack.level(), &marks);
+            debug_assert!(is_set, "both are readers of the log");
+        }
+    }
+}
+
+/// What one sync of a lane covers.
+struct Synced {
+    /// The number of the lane.
+    lane: usize,
+    /// The last position that was written before.
+    written: u64,
+    /// The last position that a batch covers then.
+    covered: u64,
+    /// The segments that were written into, each with its end then.
+    ends: Vec<(Arc<Segment>, u32)>,
 }
 
 /// Where batches begin in a segment.
@@ -130,10 +169,7 @@ pub(crate) struct Journal {
     shared: Shared,
     lanes: Arc<Lanes>,
     of_lanes: Box<[Lane]>,
-    earlier: Mutex<Progress>,
-    /// What the progress waits for, by lane: that everything up to these positions is durable.
-    /// `None`: nothing waits.
-    awaited: Mutex<Option<Vec<u64>>>,
+    progress: Progress,
     clock_s: AtomicU32,
     /// Whether a lane found no segment.
     wants_segments: AtomicBool,
@@ -141,34 +177,14 @@ pub(crate) struct Journal {
     refused_ns: AtomicU64,
     /// Is called with a lane of which more is written, or durable.
     notify: OnceLock<Notify>,
+    /// Why the disk has refused a write or a sync, when it did so last.
+    refused: Mutex<Option<String>>,
+    /// Whether nothing is written before the journal is repaired.
+    is_broken: AtomicBool,
+    /// How often it was repaired.
+    repairs: AtomicU64,
     /// Why nothing is written any more.
     failure: OnceLock<String>,
-}
-
-/// How a journal is laid out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Layout {
-    /// Bytes of a segment.
-    pub(crate) segment: u32,
-    /// Most segments.
-    pub(crate) count: usize,
-}
-
-impl Layout {
-    /// The layout of a journal of `bytes`, for this number of lanes and such longest values. The
-    /// error is the least number of bytes that is enough.
-    pub(crate) fn of(bytes: u64, lanes: usize, value_bytes_max: u64) -> Result<Self, u64> {
-        let lanes = lanes as u64;
-        // The checkpoint that it begins with, that of a flush of all, or of the beginning, and two
-        // of the longest values, with what stands beside them.
-        let least = 2 * CHECKPOINT_BYTES_MAX as u64 + 2 * (value_bytes_max + (64 << 10));
-        let segment = (bytes / lanes / SEGMENTS_PER_LANE).min(SEGMENT_BYTES_MAX);
-        if segment < least {
-            return Err(least * lanes * SEGMENTS_PER_LANE);
-        }
-        let segment = segment / 4096 * 4096;
-        Ok(Self { segment: segment as u32, count: (bytes / segment) as usize })
-    }
 }
 
 /// What a journal is made with.
@@ -177,6 +193,7 @@ pub(crate) struct Parts {
     pub(crate) index: Arc<Index>,
     pub(crate) hasher: KeyHasher,
     pub(crate) layout: Layout,
+    pub(crate) rules: Arc<Rules>,
 }
 
 impl Journal {
@@ -186,31 +203,40 @@ impl Journal {
     /// # Errors
     /// When the disk refuses.
     pub(crate) fn begin(found: Found, parts: Parts, now: Now) -> io::Result<Self> {
-        let Parts { lanes, index, hasher, layout } = parts;
+        let Parts { lanes, index, hasher, layout, rules } = parts;
         let Found { disk, journal, start, left, states, tail, cuts, clock_s, .. } = found;
         let count = lanes.logs().count();
         let config = SegmentsConfig {
             journal,
             start,
             bytes: layout.segment,
-            count_max: layout.count.max(left.live.len() + 2 * count + 2),
+            count_max: layout.count.max(left.live.len() + left.retired.len() + 2 * count + 2),
             ready: count + 1,
             reserve: count + 1,
         };
         let segments = Segments::new(disk, config, left);
-        let of_lanes = lanes.logs().map(|(id, log)| Self::lane(id, log)).collect();
+        let of_lanes = lanes.logs().map(|(id, log)| Lane::new(id, log, &rules)).collect();
         let this = Self {
-            shared: Shared { segments, states: States::new(&states), index, hasher },
+            shared: Shared {
+                segments,
+                states: States::new(&states),
+                index,
+                hasher,
+                through: OnceLock::new(),
+            },
             lanes,
             of_lanes,
-            earlier: Mutex::default(),
-            awaited: Mutex::default(),
+            progress: Progress::new(count),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
             wants_segments: AtomicBool::new(false),
             refused_ns: AtomicU64::new(0),
             notify: OnceLock::new(),
+            refused: Mutex::default(),
+            is_broken: AtomicBool::new(false),
+            repairs: AtomicU64::new(0),
             failure: OnceLock::new(),
         };
+        this.set_levels(&rules);
         // What was read is durable before anything rests on it.
         this.shared.segments.sync_live()?;
         this.write_begin(&tail, &cuts, now)?;
@@ -219,21 +245,25 @@ impl Journal {
         Ok(this)
     }
 
-    fn lane(id: LaneId, log: &Arc<Log>) -> Lane {
-        let next = log.end() + 1;
-        let joining =
-            Joining { who: Who::Journal, from: None, holds: Some(Mark::Durable), grants: Some(0) };
-        let reader = log.join(&joining).expect("invariant: it is the first reader of an empty log");
-        Lane {
-            id,
-            log: log.clone(),
-            reader,
-            writer: Mutex::new(Writer::new(id, next)),
-            written: AtomicU64::new(next - 1),
-            durable: AtomicU64::new(next - 1),
-            flushed: Mutex::default(),
-            granted: Mutex::default(),
+    /// Has replies wait for what `rules` say from now on, and notes what waits by them. Replies
+    /// that are under way may wait for less, or more.
+    pub(crate) fn set_rules(&self, rules: &Arc<Rules>) {
+        self.set_levels(rules);
+        for lane in &self.of_lanes {
+            self.with_writer(lane, |writer| writer.rules = rules.clone());
         }
+    }
+
+    /// Has the logs say what replies wait for.
+    fn set_levels(&self, rules: &Rules) {
+        if rules.have(Ack::Backend) {
+            self.shared.through.get_or_init(|| Through::new(self.of_lanes.len()));
+            for lane in &self.of_lanes {
+                let _ = lane.below.get_or_init(|| lane.join_below());
+                self.pass_below(lane);
+            }
+        }
+        self.of_lanes.iter().for_each(Lane::set_levels);
     }
 
     /// Writes into the first segment of this start the states of all slices, what may not have
@@ -247,22 +277,17 @@ impl Journal {
         let first = &self.of_lanes[0];
         let mut writer = lock(&first.writer);
         let moment = self.moment(first);
-        self.shared.segments.prepare(1)?;
+        writer.takes_reserve = true;
+        self.shared.segments.prepare_beyond(1)?;
         let mut states = Vec::new();
         for slice in SliceId::all() {
             encode_slice(slice, &self.shared.states.state(slice), &mut states);
         }
         let checkpoint = (Kind::Checkpoint, &states[..]);
-        let refused = |stuck| match stuck {
-            Stuck::Disk(error) => error,
-            Stuck::NoSegment => io::Error::new(
-                io::ErrorKind::StorageFull,
-                "the journal has no room left for what it must write once more",
-            ),
-        };
+        let refused = Stuck::into_error;
         writer.write_other(&self.shared, &self.lanes, checkpoint, moment).map_err(refused)?;
         for batch in tail {
-            self.shared.segments.prepare(1)?;
+            self.shared.segments.prepare_beyond(1)?;
             let rewritten = writer.rewrite(&self.shared, &self.lanes, batch, moment);
             rewritten.map_err(refused)?;
         }
@@ -272,10 +297,13 @@ impl Journal {
         let mut writer = lock(&first.writer);
         let mut end = Vec::with_capacity(cuts.len() * CUT_BYTES);
         cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
-        self.shared.segments.prepare(1)?;
+        self.shared.segments.prepare_beyond(1)?;
+        self.shared.segments.retire();
+        let moment = self.moment(first);
         writer
             .write_other(&self.shared, &self.lanes, (Kind::End, &end), moment)
             .map_err(refused)?;
+        writer.takes_reserve = false;
         drop(writer);
         self.sync_lane(first, now)?;
         self.shared.segments.has_ended()?;
@@ -286,14 +314,39 @@ impl Journal {
         Ok(())
     }
 
-    /// What replies wait for at a level: that their entries are written, or durable.
-    pub(crate) fn set_level(&self, level: Level, mark: Option<Mark>) {
-        for lane in &self.of_lanes {
-            match mark {
-                Some(mark) => lane.log.set_level(level, &[(lane.reader, mark)]),
-                None => lane.log.set_level(level, &[]),
-            };
+    /// The changes whose replies wait until they are below. `None` where none do.
+    pub(crate) fn through(&self) -> Option<&Through> {
+        self.shared.through.get()
+    }
+
+    /// Up to where a lane is durable.
+    pub(crate) fn durable(&self, lane: u8) -> u64 {
+        self.of_lanes[usize::from(lane)].durable.load(Ordering::Acquire)
+    }
+
+    /// Everything of these keys in a lane, up to a position, lies below.
+    pub(crate) fn landed(&self, lane: u8, keys: &HashSet<KeyHash>, up_to: u64) {
+        let lane = &self.of_lanes[usize::from(lane)];
+        if let Some(through) = self.through() {
+            through.landed(lane.id.index(), keys, up_to);
+            self.pass_below(lane);
+            self.notify(lane);
         }
+    }
+
+    /// Says up to where all of a lane lies below that must.
+    fn pass_below(&self, lane: &Lane) {
+        if let (Some(through), Some(below)) = (self.through(), lane.below.get()) {
+            // In this order: what is written is among those that wait.
+            let written = lane.written.load(Ordering::Acquire);
+            lane.log.pass(*below, Mark::Acknowledged, through.landed_to(lane.id.index(), written));
+        }
+    }
+
+    /// Whether the record at `place` survives a power cut.
+    pub(crate) fn is_durable(&self, place: Place) -> bool {
+        let segment = self.shared.segments.get(place.segment);
+        segment.is_some_and(|it| it.durable.load(Ordering::Acquire) > place.offset)
     }
 
     /// Whether `version` of `slice` may be given out.
@@ -364,19 +417,22 @@ impl Journal {
 
     /// Writes one lane. Returns whether anything more is written now.
     fn write_locked(&self, lane: &Lane, writer: &mut Writer) -> bool {
-        if self.failure.get().is_some() {
+        if self.failure.get().is_some() || self.is_broken.load(Ordering::Acquire) {
             return false;
         }
-        let (before, segment) = (writer.written, writer.open().map(|segment| segment.number()));
+        let segment = writer.open().map(|segment| segment.number());
         match self.try_write_lane(lane, writer) {
             Ok(()) => {}
             Err(Stuck::NoSegment) => self.wants_segments.store(true, Ordering::Release),
-            Err(Stuck::Disk(error)) => self.fail(&error),
+            Err(Stuck::Disk(error)) => self.breaks(&error),
         }
+        // More than this call has written, where a batch that is no record came first.
         let written = writer.written;
-        if written > before {
+        let has_written = written > lane.written.load(Ordering::Relaxed);
+        if has_written {
             lane.written.store(written, Ordering::Release);
             lane.log.pass(lane.reader, Mark::Written, written);
+            self.pass_below(lane);
         }
         let bytes = writer.bytes;
         match writer.open().map(|segment| segment.number()) == segment {
@@ -384,7 +440,7 @@ impl Journal {
             // The others have less to take than was granted to them.
             false => self.of_lanes.iter().for_each(|lane| self.grant(lane)),
         }
-        written > before
+        has_written
     }
 
     fn try_write_lane(&self, lane: &Lane, writer: &mut Writer) -> Result<(), Stuck> {
@@ -400,17 +456,19 @@ impl Journal {
         writer.commit(&self.shared, &self.lanes, self.moment(lane))
     }
 
+    /// Notes that the disk has refused: nothing is written before the journal is repaired.
+    fn breaks(&self, error: &io::Error) {
+        *lock(&self.refused) = Some(error.to_string());
+        self.is_broken.store(true, Ordering::Release);
+    }
+
     /// Makes what is written durable, and segments ready. Called by one thread alone.
-    pub(crate) fn sync(&self, now: Now) {
+    fn sync(&self, now: Now) {
         self.clock_s.fetch_max(now.expiry_s, Ordering::Relaxed);
-        if self.failure.get().is_some() {
-            // The number of a segment that could not be made ready must not be used again.
-            return;
-        }
         self.prepare(now);
         self.write();
         if let Err(error) = self.try_sync(now) {
-            self.fail(&error);
+            self.breaks(&error);
         }
     }
 
@@ -424,7 +482,7 @@ impl Journal {
         self.refused_ns.store(now.mono_ns + REFUSED_NS, Ordering::Relaxed);
         self.wants_segments.store(false, Ordering::Release);
         if let Err(error) = segments.prepare(segments.config().ready) {
-            self.fail(&error);
+            self.breaks(&error);
         }
     }
 
@@ -457,6 +515,9 @@ impl Journal {
             of_lane.iter().for_each(|(slice, state)| encode_slice(*slice, state, &mut payload));
             let ceilings = (Kind::Ceilings, &payload[..]);
             let wrote = self.with_writer(lane, |writer| {
+                if self.is_broken.load(Ordering::Acquire) {
+                    return Err(Stuck::NoSegment);
+                }
                 writer.write_other(&self.shared, &self.lanes, ceilings, self.moment(lane))
             });
             match wrote {
@@ -471,23 +532,38 @@ impl Journal {
 
     /// Makes durable what is written of a lane.
     fn sync_lane(&self, lane: &Lane, now: Now) -> io::Result<()> {
+        self.note_durable(self.sync_files(lane)?, now);
+        Ok(())
+    }
+
+    /// Syncs what is written of a lane.
+    fn sync_files(&self, lane: &Lane) -> io::Result<Synced> {
         let (written, covered, ends) = self.with_writer(lane, |writer| {
+            // A thread that had the writer just before may not have read what replies wait for.
+            self.write_locked(lane, writer);
             let ends = std::mem::take(&mut writer.unsynced).into_iter().map(|segment| {
                 let end = segment.written.load(Ordering::Acquire);
                 (segment, end)
             });
             (writer.written, writer.covered(), ends.collect::<Vec<_>>())
         });
-        for (segment, end) in ends {
+        for (segment, _) in &ends {
             segment.file.sync()?;
-            segment.set_durable(end, now.mono_ns);
         }
-        if written > lane.durable.swap(written, Ordering::AcqRel) {
+        Ok(Synced { lane: lane.id.index(), written, covered, ends })
+    }
+
+    /// What was synced counts.
+    fn note_durable(&self, synced: Synced, now: Now) {
+        let Synced { lane, written, covered, ends } = synced;
+        let lane = &self.of_lanes[lane];
+        ends.iter().for_each(|(segment, end)| segment.set_durable(*end, now.mono_ns));
+        if written > lane.durable.fetch_max(written, Ordering::AcqRel) {
             self.with_writer(lane, |writer| writer.durable_batches = covered);
+            lane.log.pass(lane.reader, Mark::Written, written);
             lane.log.pass(lane.reader, Mark::Durable, written);
             self.notify(lane);
         }
-        Ok(())
     }
 
     /// Whether a sync is wanted at once: a lane has no segment, a slice nearly no numbers, or a log
@@ -495,6 +571,7 @@ impl Journal {
     pub(crate) fn presses(&self) -> bool {
         let mut logs = self.of_lanes.iter().map(|lane| &lane.log);
         self.wants_segments.load(Ordering::Acquire)
+            || self.is_broken.load(Ordering::Acquire)
             || self.shared.states.needs_ceilings()
             || logs.any(|log| log.used_bytes() > log.capacity_bytes() / 2)
     }
@@ -535,45 +612,27 @@ impl Journal {
         }
     }
 
+    /// How far what is journaled is written back.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+
     /// Everything of each course before its place is written back, durably, or superseded by what
     /// the logs have now.
     pub(crate) fn set_reached(&self, reached: &[(Course, Spot)]) {
-        for (course, spot) in reached {
-            lock(self.flushed_of(*course)).reached = *spot;
-        }
+        reached.iter().for_each(|(course, spot)| self.progress.set_reached(*course, *spot));
         self.settle();
     }
 
-    /// What was reached counts where all is durable that the logs had then. It frees segments.
+    /// Frees segments, if anything more counts as written back.
     fn settle(&self) {
-        let mut awaited = lock(&self.awaited);
-        loop {
-            let durable =
-                |(lane, position): (&Lane, &u64)| lane.durable.load(Ordering::Acquire) >= *position;
-            match &*awaited {
-                Some(positions) if !self.of_lanes.iter().zip(positions).all(durable) => break,
-                Some(_) => {
-                    self.courses().for_each(|course| {
-                        let mut progress = lock(self.flushed_of(course));
-                        progress.counts = progress.waits;
-                    });
-                    *awaited = None;
-                    self.free();
-                }
-                None => {
-                    let mut waits = false;
-                    for course in self.courses() {
-                        let mut progress = lock(self.flushed_of(course));
-                        waits |= progress.reached > progress.waits;
-                        progress.waits = progress.reached;
-                    }
-                    if !waits {
-                        break;
-                    }
-                    let ends = self.of_lanes.iter().map(|lane| lane.log.end());
-                    *awaited = Some(ends.collect());
-                }
-            }
+        let ends = || self.of_lanes.iter().map(|lane| lane.log.end()).collect();
+        let are_durable = |positions: &[u64]| {
+            let mut lanes = self.of_lanes.iter().zip(positions);
+            lanes.all(|(lane, position)| lane.durable.load(Ordering::Acquire) >= *position)
+        };
+        if self.progress.settle(ends, are_durable) {
+            self.free();
         }
     }
 
@@ -581,29 +640,11 @@ impl Journal {
     fn free(&self) {
         let done = |segment: &Segment, lane: Option<u8>| {
             let course = lane.map_or(Course::Earlier, Course::Lane);
-            segment.ends_before(lock(self.flushed_of(course)).counts)
+            segment.ends_before(self.progress.counts(course))
         };
         let oldest = self.shared.segments.first_undone(self.first_kept(), done);
         self.shared.segments.free_before(oldest);
         self.of_lanes.iter().for_each(|lane| self.grant(lane));
-    }
-
-    fn flushed_of(&self, course: Course) -> &Mutex<Progress> {
-        match course {
-            Course::Earlier => &self.earlier,
-            Course::Lane(lane) => &self.of_lanes[usize::from(lane)].flushed,
-        }
-    }
-
-    /// All courses: what is oldest first.
-    pub(crate) fn courses(&self) -> impl Iterator<Item = Course> {
-        let lanes = (0..self.of_lanes.len()).map(|lane| Course::Lane(lane as u8));
-        [Course::Earlier].into_iter().chain(lanes)
-    }
-
-    /// Everything of a course before this was looked at.
-    pub(crate) fn reached(&self, course: Course) -> Spot {
-        lock(self.flushed_of(course)).reached
     }
 
     /// The first segment that the next start needs for what it says of slices: each lane has its
@@ -632,7 +673,11 @@ impl Journal {
     }
 
     fn roll_if_idle(&self, lane: &Lane, writer: &mut Writer) -> io::Result<()> {
-        let flushed = lock(&lane.flushed).counts;
+        if self.is_broken.load(Ordering::Acquire) {
+            // What begins before the END must end before it, too.
+            return Ok(());
+        }
+        let flushed = self.flushed(lane);
         let is_idle = writer.open().is_none_or(|open| {
             let end = open.written.load(Ordering::Acquire);
             flushed >= Spot { segment: open.number(), offset: end }
@@ -644,7 +689,7 @@ impl Journal {
             Ok(_) | Err(Stuck::NoSegment) => Ok(()),
             Err(Stuck::Disk(error)) => {
                 // Its segment has no checkpoint.
-                self.fail(&error);
+                self.breaks(&error);
                 Err(error)
             }
         }
@@ -656,12 +701,8 @@ impl Journal {
     /// # Errors
     /// When the disk refuses.
     pub(crate) fn read(&self, place: Place) -> io::Result<Option<Vec<u8>>> {
-        let Some(segment) = self.shared.segments.get(place.segment) else { return Ok(None) };
-        let mut record = vec![0; place.bytes as usize];
-        segment.file.read_at(place.offset.into(), &mut record)?;
-        let (crc, entry) = record.split_at(RECORD_BYTES);
-        let is_right = segment.seed.crc(entry).to_le_bytes() == crc;
-        Ok(is_right.then(|| record.split_off(RECORD_BYTES)))
+        let segment = self.shared.segments.get(place.segment);
+        segment.map_or(Ok(None), |segment| segment.record(place))
     }
 
     /// The end of what is durable of a course now.
@@ -690,6 +731,16 @@ impl Journal {
         self.shared.segments.refusal()
     }
 
+    /// How often the journal went on in new segments, after the disk had refused.
+    pub(crate) fn repairs(&self) -> u64 {
+        self.repairs.load(Ordering::Relaxed)
+    }
+
+    /// Why the disk has refused a write or a sync, when it did so last.
+    pub(crate) fn refused(&self) -> Option<String> {
+        lock(&self.refused).clone()
+    }
+
     /// Why nothing is written any more.
     pub(crate) fn failure(&self) -> Option<&str> {
         self.failure.get().map(String::as_str)
@@ -702,9 +753,14 @@ impl Journal {
         });
     }
 
+    /// Everything of a lane before this is written back.
+    fn flushed(&self, lane: &Lane) -> Spot {
+        self.progress.counts(Course::Lane(lane.id.index() as u8))
+    }
+
     fn moment(&self, lane: &Lane) -> Moment {
         Moment {
-            flushed: lock(&lane.flushed).counts,
+            flushed: self.flushed(lane),
             oldest: self.shared.segments.oldest(),
             clock_s: self.clock_s.load(Ordering::Relaxed),
         }
@@ -714,5 +770,5 @@ impl Journal {
 /// The states of slices of a new journal, above versions that begin at `first`.
 pub(crate) fn first_state(first: Version) -> SliceState {
     let ceiling = Version::from_raw(first.raw() + CEILING_STEP);
-    SliceState { last: first, ceiling, barrier: Version::ZERO }
+    SliceState { last: first, ceiling, ..SliceState::default() }
 }

@@ -15,13 +15,15 @@ use super::format::{
 };
 use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
 use super::record::{TailBatch, journaled, records};
+use super::scan::{Headed, all_batches, batches, find, guess_head, read_all};
 use super::segments::{Left, Segment, is_segment};
-use super::{first_state, states::CEILING_STEP};
+use super::{FIRST_MAX, first_state, states::CEILING_STEP};
 use crate::disk::{Disk, File};
 use crate::index::{Entry as Dirty, Index, Place};
 use crate::key::KeyHasher;
 use base::{SLICES, SliceId, Version};
 use effects::Entry;
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::sync::Arc;
@@ -46,19 +48,38 @@ pub(crate) struct Found {
     pub(super) cuts: Vec<Cut>,
     /// A second that has begun before.
     pub(crate) clock_s: u32,
-    /// Whether there was a journal.
+    /// Whether there was no journal.
     pub(crate) is_new: bool,
+    /// Whether an earlier start has come so far that it gave out a version.
+    pub(crate) is_begun: bool,
     /// Records that were read.
     pub(crate) records: u64,
     /// Bytes after the last whole batch of a lane that began like one: a write that was torn.
     pub(crate) torn: u64,
+    /// What was corrupt, and passed over.
+    pub(crate) lost: Vec<String>,
 }
 
-/// A file with a head.
-struct Headed {
-    name: String,
-    file: Arc<dyn File>,
-    head: SegmentHead,
+impl Found {
+    /// The entry of the record at `place`, if it can be read.
+    pub(crate) fn read(&self, place: Place) -> Option<Vec<u8>> {
+        let segment = self.left.live.iter().find(|it| it.number() == place.segment)?;
+        segment.record(place).ok().flatten()
+    }
+
+    /// What was found is of no use any more: the journal goes on without a record, and its segments
+    /// are free once that is durable. All slices begin `step` above the highest version that is
+    /// known of any, or that a new one could begin after: what is lost may have been a higher
+    /// ceiling.
+    pub(crate) fn begin_empty(&mut self, step: u64) {
+        let live = std::mem::take(&mut self.left.live);
+        self.left.retired.extend(live.into_iter().map(Segment::into_file));
+        (self.tail, self.cuts) = (Vec::new(), Vec::new());
+        let known = self.states.iter().map(|state| state.ceiling.raw()).max().unwrap_or(0);
+        let last = Version::from_raw(known.max(FIRST_MAX) + step);
+        let ceiling = Version::from_raw(last.raw() + CEILING_STEP);
+        self.states.iter_mut().for_each(|it| (it.last, it.ceiling) = (last, ceiling));
+    }
 }
 
 /// How far one lane of one start has been read.
@@ -76,11 +97,12 @@ struct Stream {
 }
 
 /// Finds out what the journal on `disk` holds, and enters what is not written back into `index`.
-/// A new journal has the name `name`, and its slices begin after `first`.
+/// A new journal has the name `name`, and its slices begin after `first`. What is corrupt is an
+/// error, unless it `salvages`: then it is passed over and listed.
 pub(crate) fn recover(
     disk_of: &Arc<dyn Disk>,
     (index, hasher): (&Index, &KeyHasher),
-    name: JournalId,
+    (name, salvages): (JournalId, bool),
     first: impl Fn(SliceId) -> Version,
 ) -> Result<Found, RecoverError> {
     let names = disk_of.list().map_err(disk("the files of the tier cannot be listed"))?;
@@ -93,7 +115,8 @@ pub(crate) fn recover(
         }
         write_identity(&**disk_of, name).map_err(disk("the journal cannot be named"))?;
         let states = SliceId::all().map(|slice| first_state(first(slice))).collect();
-        let left = Left { live: Vec::new(), free: Vec::new(), next_number: 1, oldest: 0 };
+        let (live, free, retired) = (Vec::new(), Vec::new(), Vec::new());
+        let left = Left { live, free, retired, next_number: 1, oldest: 1 };
         return Ok(Found {
             disk: disk_of.clone(),
             journal: name,
@@ -104,8 +127,10 @@ pub(crate) fn recover(
             cuts: Vec::new(),
             clock_s: 0,
             is_new: true,
+            is_begun: false,
             records: 0,
             torn: 0,
+            lost: Vec::new(),
         });
     };
     // What an earlier process has made and not synced is there, but it may not survive.
@@ -117,8 +142,14 @@ pub(crate) fn recover(
         let mut head = [0; SEGMENT_HEAD_BYTES];
         let read = match file.read_at(0, &mut head) {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+            // That it is missing is found later.
+            Err(_) if salvages => Ok(None),
             read => read.map(|()| SegmentHead::decode(&head)),
         };
+        if SegmentHead::is_of_other_version(&head) {
+            let what = format!("{name} was written by another version of the journal");
+            return Err(RecoverError::Foreign(what));
+        }
         match read.map_err(disk(name.clone()))? {
             None => free.push((name, file)),
             Some(head) if head.journal != journal => {
@@ -127,8 +158,22 @@ pub(crate) fn recover(
             Some(head) => headed.push(Headed { name, file, head }),
         }
     }
-    headed.sort_by_key(|it| it.head.number);
-    Reading::new(disk_of.clone(), journal, headed, free, (index, hasher)).finish(first)
+    let mut lost = Vec::new();
+    if salvages {
+        let starts: BTreeSet<_> = headed.iter().map(|it| it.head.start).collect();
+        for (name, file) in std::mem::take(&mut free) {
+            match guess_head(&*file, journal, &starts) {
+                Some(head) => {
+                    lost.push(format!("the head of {name}, and nothing of its batches"));
+                    headed.push(Headed { name, file, head });
+                }
+                None => free.push((name, file)),
+            }
+        }
+    }
+    headed.sort_by_key(|it| (it.head.number, Reverse(it.head.start)));
+    let reading = Reading::new(disk_of.clone(), journal, headed, free, (index, hasher));
+    Reading { lost: salvages.then_some(lost), ..reading }.finish(first)
 }
 
 /// The reading of a journal that is there.
@@ -152,6 +197,8 @@ struct Reading<'a> {
     streams: BTreeMap<(u32, u32), Stream>,
     records: u64,
     torn: u64,
+    /// What is corrupt, where that is passed over.
+    lost: Option<Vec<String>>,
 }
 
 impl<'a> Reading<'a> {
@@ -180,15 +227,19 @@ impl<'a> Reading<'a> {
             streams: BTreeMap::new(),
             records: 0,
             torn: 0,
+            lost: None,
         }
     }
 
     fn finish(mut self, first: impl Fn(SliceId) -> Version) -> Result<Found, RecoverError> {
+        self.drop_refused();
         self.drop_void_starts()?;
-        if self.segments.is_empty() {
+        let is_begun = !self.segments.is_empty();
+        if !is_begun {
             // No start has come so far that it gave out a version.
             let begin = |slice| SliceState { last: first(slice), ..SliceState::default() };
             self.states = SliceId::all().map(begin).collect();
+            self.oldest = self.next_number;
         }
         self.find_flushed()?;
         self.check_ends()?;
@@ -203,6 +254,9 @@ impl<'a> Reading<'a> {
             let end = self.read(&segment)?;
             live.push(Segment::found(segment.head, segment.name, segment.file, end));
         }
+        if is_begun {
+            self.check_states()?;
+        }
         let tail = self.tail(&live)?;
         let mut cuts: Vec<_> = self.cuts.iter().map(|(of, at)| cut(*of, *at)).collect();
         let of_streams = self.streams.iter().filter(|(of, _)| !self.cuts.contains_key(of));
@@ -214,10 +268,10 @@ impl<'a> Reading<'a> {
         for state in &mut self.states {
             let last = state.last.max(state.ceiling).max(state.barrier);
             let ceiling = Version::from_raw(last.raw() + CEILING_STEP);
-            *state = SliceState { last, ceiling, barrier: state.barrier };
+            *state = SliceState { last, ceiling, ..*state };
         }
-        let left =
-            Left { live, free: self.free, next_number: self.next_number, oldest: self.oldest };
+        let Self { free, next_number, oldest, .. } = self;
+        let left = Left { live, free, retired: Vec::new(), next_number, oldest };
         Ok(Found {
             disk: self.disk,
             journal: self.journal,
@@ -228,29 +282,59 @@ impl<'a> Reading<'a> {
             cuts,
             clock_s: self.clock_s,
             is_new: false,
+            is_begun,
             records: self.records,
             torn: self.torn,
+            lost: self.lost.unwrap_or_default(),
         })
+    }
+
+    /// Something is corrupt: an error, unless it is passed over.
+    fn corrupt(&mut self, what: String) -> Result<(), RecoverError> {
+        match &mut self.lost {
+            Some(lost) => {
+                lost.push(what);
+                Ok(())
+            }
+            None => Err(RecoverError::Corrupt(what)),
+        }
+    }
+
+    /// Segments that the disk has refused before anything was written into them: a later start has
+    /// given out a number that is not higher.
+    fn drop_refused(&mut self) {
+        let mut highest = 0;
+        for segment in std::mem::take(&mut self.segments) {
+            if segment.head.start < highest {
+                self.free.push((segment.name, segment.file));
+            } else {
+                highest = segment.head.start;
+                self.segments.push(segment);
+            }
+        }
     }
 
     /// A start that ended before it had written its END has changed nothing: its segments are free.
     /// The END of any other says up to where the starts before it count.
     fn drop_void_starts(&mut self) -> Result<(), RecoverError> {
+        // Also of those: what was free was free before they began.
+        self.oldest = self.segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
         let mut complete = BTreeSet::new();
-        for segment in &self.segments {
+        let segments = std::mem::take(&mut self.segments);
+        for segment in &segments {
             if segment.head.follows_end {
                 complete.insert(segment.head.start);
                 continue;
             }
-            let bytes = read_all(segment)?;
-            for (_, _, payload) in batches(segment, &bytes).filter(|it| it.1.kind == Kind::End) {
+            let bytes = read_all(segment, self.lost.as_mut())?;
+            let found = self.batches_of(segment, &bytes);
+            for (_, _, payload) in found.into_iter().filter(|it| it.1.kind == Kind::End) {
                 complete.insert(segment.head.start);
                 self.ended.insert(segment.head.start);
                 let cuts = decode_cuts(payload).ok_or_else(|| says_nothing(segment))?;
                 self.cuts.extend(cuts.into_iter().map(|cut| ((cut.start, cut.lane), cut.at)));
             }
         }
-        let segments = std::mem::take(&mut self.segments);
         for segment in segments {
             match complete.contains(&segment.head.start) {
                 true => self.segments.push(segment),
@@ -263,11 +347,12 @@ impl<'a> Reading<'a> {
     /// What the last segment of each lane says was written back, and what the heads say was free
     /// before a file was used again.
     fn find_flushed(&mut self) -> Result<(), RecoverError> {
-        self.oldest = self.segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
-        for segment in self.segments.iter().rev() {
+        let segments = std::mem::take(&mut self.segments);
+        for segment in segments.iter().rev() {
             let mut first = [0; BATCH_HEAD_BYTES];
             match segment.file.read_at(SEGMENT_HEAD_BYTES as u64, &mut first) {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => continue,
+                Err(_) if self.lost.is_some() => continue,
                 read => read.map_err(disk(segment.name.clone()))?,
             }
             // One that was made ready and not used has a batch of its earlier use there.
@@ -278,7 +363,7 @@ impl<'a> Reading<'a> {
             if lane.is_none() {
                 continue;
             }
-            let bytes = read_all(segment)?;
+            let bytes = read_all(segment, self.lost.as_mut())?;
             for (_, head, _) in batches(segment, &bytes) {
                 let of = (segment.head.start, head.lane.into());
                 let flushed = self.flushed.entry(of).or_default();
@@ -286,11 +371,12 @@ impl<'a> Reading<'a> {
                 self.oldest = self.oldest.max(head.oldest);
             }
         }
+        self.segments = segments;
         Ok(())
     }
 
     /// Where a start goes on after its END, the END is there, or its segment is free.
-    fn check_ends(&self) -> Result<(), RecoverError> {
+    fn check_ends(&mut self) -> Result<(), RecoverError> {
         let lacks_end = |segment: &&Headed| {
             let head = &segment.head;
             !head.follows_end && head.number >= self.oldest && !self.ended.contains(&head.start)
@@ -299,40 +385,58 @@ impl<'a> Reading<'a> {
             Some(segment) => {
                 let (name, start) = (&segment.name, segment.head.start);
                 let what = format!("{name} does not hold the end of what start {start} found");
-                Err(RecoverError::Corrupt(what))
+                self.corrupt(what)
             }
             None => Ok(()),
         }
     }
 
-    /// The numbers of one start have no gap.
-    fn check_numbers(&self) -> Result<(), RecoverError> {
-        let live = self.segments.iter().filter(|it| it.head.number >= self.oldest);
-        let mut last: Option<SegmentHead> = None;
-        for Headed { head, .. } in live {
-            if let Some(last) = last.filter(|last| last.start == head.start)
-                && last.number + 1 != head.number
-            {
-                return Err(RecoverError::Corrupt(format!(
-                    "segment number {} is missing",
-                    last.number + 1
-                )));
+    /// The oldest segment is there, and the numbers of each start have no gap from its first on. A
+    /// file without a head looks as if it had never been used.
+    fn check_numbers(&mut self) -> Result<(), RecoverError> {
+        let live = self.segments.iter().map(|it| it.head).filter(|it| it.number >= self.oldest);
+        let mut missing = Vec::new();
+        let mut before = None;
+        for head in live {
+            let expected = match before {
+                None => self.oldest,
+                Some((start, number)) if start == head.start => number + 1,
+                Some(_) => head.first,
+            };
+            // Nothing is expected after what has no such numbers: it was written by an earlier
+            // version.
+            if expected != 0 && expected != head.number {
+                missing.push(expected);
             }
-            last = Some(*head);
+            before = Some((head.start, head.number));
         }
-        Ok(())
+        let what = |number| format!("segment number {number} is missing");
+        missing.into_iter().try_for_each(|number| self.corrupt(what(number)))
+    }
+
+    /// Each slice has a state: where all segments are there that hold one, it has.
+    fn check_states(&mut self) -> Result<(), RecoverError> {
+        let is_unknown = |state: &SliceState| state.ceiling == Version::ZERO;
+        let unknown = self.states.iter().filter(|state| is_unknown(state)).count();
+        match unknown {
+            0 => Ok(()),
+            _ => self.corrupt(format!("no segment says what versions {unknown} slices have")),
+        }
     }
 
     /// Reads a segment. Returns the end of its whole batches.
     fn read(&mut self, segment: &Headed) -> Result<u32, RecoverError> {
-        let bytes = read_all(segment)?;
+        let bytes = read_all(segment, self.lost.as_mut())?;
         let mut end = SEGMENT_HEAD_BYTES;
         let mut of = None;
-        for (at, head, payload) in batches(segment, &bytes) {
+        for (at, head, payload) in self.batches_of(segment, &bytes) {
             let spot = Spot { segment: segment.head.number, offset: at as u32 };
             of = Some((segment.head.start, u32::from(head.lane)));
             if of.and_then(|of| self.cuts.get(&of)).is_some_and(|cut| spot >= *cut) {
                 break;
+            }
+            if at > end {
+                self.corrupt(format!("{} is not whole from byte {end} to {at}", segment.name))?;
             }
             end = at + BATCH_HEAD_BYTES + payload.len();
             self.take(segment, spot, &head, payload)?;
@@ -351,15 +455,25 @@ impl<'a> Reading<'a> {
         Ok(end as u32)
     }
 
+    /// The whole batches of a segment that are read.
+    fn batches_of<'b>(&self, of: &Headed, bytes: &'b [u8]) -> Vec<(usize, BatchHead, &'b [u8])> {
+        if self.lost.is_some() { all_batches(of, bytes) } else { batches(of, bytes).collect() }
+    }
+
     /// All that counts of a lane that was cut must be there.
-    fn check_cut(&self, segment: &Headed, of: (u32, u32), end: usize) -> Result<(), RecoverError> {
+    fn check_cut(
+        &mut self,
+        segment: &Headed,
+        of: (u32, u32),
+        end: usize,
+    ) -> Result<(), RecoverError> {
         let number = segment.head.number;
         let cut = self.cuts.get(&of).filter(|cut| cut.segment == number);
         match cut {
-            Some(cut) if (end as u32) < cut.offset => Err(RecoverError::Corrupt(format!(
+            Some(cut) if (end as u32) < cut.offset => self.corrupt(format!(
                 "{} was durable up to byte {}, and is whole up to byte {end}",
                 segment.name, cut.offset
-            ))),
+            )),
             _ => Ok(()),
         }
     }
@@ -381,6 +495,11 @@ impl<'a> Reading<'a> {
                     known.last = known.last.max(state.last);
                     known.ceiling = known.ceiling.max(state.ceiling);
                     known.barrier = known.barrier.max(state.barrier);
+                    // Those of a slice are read in their order. Ceilings were chosen earlier than
+                    // they are written: a flush may stand between.
+                    if head.kind == Kind::Checkpoint {
+                        known.due_s = state.due_s;
+                    }
                 }
                 self.streams.entry(of).or_insert_with(|| Stream::at(spot));
             }
@@ -420,13 +539,15 @@ impl<'a> Reading<'a> {
             return Ok(true);
         }
         let missing = *stream.missing.get_or_insert(stream.next);
-        match head.durable >= missing {
-            true => Err(RecoverError::Corrupt(format!(
-                "{} says that position {missing} of lane {} was durable, and it is not there",
-                segment.name, of.1
-            ))),
-            false => Ok(false),
+        if head.durable < missing {
+            return Ok(false);
         }
+        stream.missing = None;
+        self.corrupt(format!(
+            "{} says that position {missing} of lane {} was durable, and it is not there",
+            segment.name, of.1
+        ))?;
+        Ok(true)
     }
 
     /// Looks for a later batch after what is no batch.
@@ -456,7 +577,7 @@ impl<'a> Reading<'a> {
             // Everything before it was durable when it was written.
             Kind::End => {
                 let name = &segment.name;
-                Err(RecoverError::Corrupt(format!("{name} is not whole before its end")))
+                self.corrupt(format!("{name} is not whole before its end"))
             }
             Kind::Records if !self.cuts.contains_key(&of) => {
                 let stream = self.streams.entry(of).or_default();
@@ -497,7 +618,7 @@ impl<'a> Reading<'a> {
     }
 
     /// The batches that may not be durable, of the start that came last.
-    fn tail(&self, live: &[Segment]) -> Result<Vec<TailBatch>, RecoverError> {
+    fn tail(&mut self, live: &[Segment]) -> Result<Vec<TailBatch>, RecoverError> {
         let mut tail = Vec::new();
         for (of, stream) in &self.streams {
             if self.cuts.contains_key(of) {
@@ -509,8 +630,15 @@ impl<'a> Reading<'a> {
                 let mut payload = vec![0; *bytes as usize];
                 let offset = u64::from(at.offset) + BATCH_HEAD_BYTES as u64;
                 let read = segment.file.read_at(offset, &mut payload);
-                read.map_err(disk(format!("segment number {}", at.segment)))?;
-                tail.push(TailBatch { at: *at, payload });
+                match (read, &mut self.lost) {
+                    (Ok(()), _) => tail.push(TailBatch { at: *at, payload }),
+                    (Err(error), Some(lost)) => {
+                        lost.push(format!("segment number {}, read again: {error}", at.segment));
+                    }
+                    (Err(error), None) => {
+                        return Err(disk(format!("segment number {}", at.segment))(error));
+                    }
+                }
             }
         }
         Ok(tail)
@@ -535,39 +663,4 @@ fn cut((start, lane): (u32, u32), at: Spot) -> Cut {
 /// A batch is whole, and what it holds is not what its kind holds.
 fn says_nothing(segment: &Headed) -> RecoverError {
     RecoverError::Corrupt(format!("{} has a batch whose content has no meaning", segment.name))
-}
-
-fn read_all(segment: &Headed) -> Result<Vec<u8>, RecoverError> {
-    let refused = || disk(segment.name.clone());
-    let there = segment.file.bytes().map_err(refused())?;
-    let mut bytes = vec![0; there.min(segment.head.bytes.into()) as usize];
-    segment.file.read_at(0, &mut bytes).map_err(refused())?;
-    Ok(bytes)
-}
-
-/// The whole batches of a segment, each with its offset, up to the first that is not whole.
-fn batches<'b>(
-    segment: &Headed,
-    bytes: &'b [u8],
-) -> impl Iterator<Item = (usize, BatchHead, &'b [u8])> {
-    let seed = segment.head.seed();
-    let mut at = SEGMENT_HEAD_BYTES;
-    std::iter::from_fn(move || {
-        let (head, payload) = BatchHead::open(seed, bytes.get(at..)?)?;
-        let offset = at;
-        at += BATCH_HEAD_BYTES + payload.len();
-        Some((offset, head, payload))
-    })
-}
-
-/// Where `what` begins in `bytes`.
-fn find(bytes: &[u8], what: &[u8; 4]) -> Option<usize> {
-    let mut from = 0;
-    while let Some(at) = bytes.get(from..)?.iter().position(|byte| *byte == what[0]) {
-        if bytes[from + at..].starts_with(what) {
-            return Some(from + at);
-        }
-        from += at + 1;
-    }
-    None
 }

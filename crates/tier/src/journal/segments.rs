@@ -9,8 +9,9 @@
 //! are prepared, and is durable before the next one is given out. Live segments are freed by
 //! rising number.
 
-use super::format::{JournalId, SEGMENT_HEAD_BYTES, Seed, SegmentHead, Spot};
+use super::format::{JournalId, RECORD_BYTES, SEGMENT_HEAD_BYTES, Seed, SegmentHead, Spot};
 use crate::disk::{Disk, File};
+use crate::index::Place;
 use crate::sync::{Mutex, RwLock, lock, read, write};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -38,6 +39,8 @@ pub(crate) struct Segment {
     pub(crate) durable: AtomicU32,
     /// Whether nothing more is written into it.
     pub(crate) is_closed: AtomicBool,
+    /// Whether the disk has refused it: its file is not used again.
+    is_spoiled: AtomicBool,
     /// The lane that writes it. None writes one of an earlier start.
     lane: Option<u8>,
     /// Ends of what was durable at a moment, both rising.
@@ -55,6 +58,7 @@ impl Segment {
             written: AtomicU32::new(start),
             durable: AtomicU32::new(start),
             is_closed: AtomicBool::new(false),
+            is_spoiled: AtomicBool::new(false),
             lane: None,
             ages: Mutex::default(),
         }
@@ -71,6 +75,24 @@ impl Segment {
 
     pub(crate) fn number(&self) -> u32 {
         self.head.number
+    }
+
+    /// Its file, with its name.
+    pub(crate) fn into_file(self) -> (String, Arc<dyn File>) {
+        (self.name, self.file)
+    }
+
+    /// The entry of the record at `place`, which is in this segment. `None` if it is not what was
+    /// written.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn record(&self, place: Place) -> io::Result<Option<Vec<u8>>> {
+        let mut record = vec![0; place.bytes as usize];
+        self.file.read_at(place.offset.into(), &mut record)?;
+        let (crc, entry) = record.split_at(RECORD_BYTES);
+        let is_right = self.seed.crc(entry).to_le_bytes() == crc;
+        Ok(is_right.then(|| record.split_off(RECORD_BYTES)))
     }
 
     /// Where its batches begin.
@@ -115,6 +137,7 @@ impl Segment {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentsConfig {
     pub(crate) journal: JournalId,
+    /// The number of this start.
     pub(crate) start: u32,
     /// Bytes of a segment.
     pub(crate) bytes: u32,
@@ -131,10 +154,19 @@ struct Table {
     /// Used again in the order in which they became free: until a batch says which segments are
     /// free, a start finds those that are left of them, and no gap.
     free: VecDeque<(String, Arc<dyn File>)>,
+    /// Freed, and refused by the disk: no file is used again, and each is removed once a head says
+    /// durably that its segment is free.
+    refused: Vec<(String, u32)>,
+    /// What an earlier start has left that is of no use once this one has its END.
+    retired: Vec<(String, Arc<dyn File>)>,
     /// Files there are.
     files: usize,
+    /// The first number of this start.
+    first: u32,
     next_number: u32,
     next_name: u32,
+    /// The number of this start: one more each time that the journal began again.
+    start: u32,
     follows_end: bool,
     /// Why no file of the length of a segment could be had, when that was tried last.
     refusal: Option<String>,
@@ -155,6 +187,8 @@ pub(crate) struct Left {
     pub(crate) live: Vec<Segment>,
     /// Files that may be used again.
     pub(crate) free: Vec<(String, Arc<dyn File>)>,
+    /// Files that may be used again once the next start has its END, and not before.
+    pub(crate) retired: Vec<(String, Arc<dyn File>)>,
     /// Above the number of any segment.
     pub(crate) next_number: u32,
     /// Segments with lower numbers are free.
@@ -163,15 +197,29 @@ pub(crate) struct Left {
 
 impl Segments {
     pub(crate) fn new(disk: Arc<dyn Disk>, config: SegmentsConfig, left: Left) -> Self {
-        let Left { live, free, next_number, oldest } = left;
+        let Left { live, free, retired, next_number, oldest } = left;
         let number = |name: &str| name.strip_prefix(NAME).and_then(|number| number.parse().ok());
-        let names = live.iter().map(|it| &it.name).chain(free.iter().map(|(name, _)| name));
+        let unused = free.iter().chain(&retired).map(|(name, _)| name);
+        let names = live.iter().map(|it| &it.name).chain(unused);
         let next_name = names.filter_map(|name| number(name)).max().map_or(0, |last: u32| last + 1);
-        let files = live.len() + free.len();
+        let files = live.len() + free.len() + retired.len();
         let live = live.into_iter().map(|it| (it.number(), Arc::new(it))).collect();
         let (ready, free) = (VecDeque::new(), VecDeque::from(free));
         let (follows_end, refusal) = (false, None);
-        let table = Table { ready, free, files, next_number, next_name, follows_end, refusal };
+        let (start, first, refused) = (config.start, next_number, Vec::new());
+        let table = Table {
+            ready,
+            free,
+            refused,
+            retired,
+            files,
+            first,
+            next_number,
+            next_name,
+            start,
+            follows_end,
+            refusal,
+        };
         let oldest = AtomicU32::new(oldest);
         Self { disk, config, table: Mutex::new(table), oldest, live: RwLock::new(live) }
     }
@@ -186,39 +234,120 @@ impl Segments {
     /// # Errors
     /// When the disk refuses.
     pub(crate) fn has_ended(&self) -> io::Result<()> {
+        lock(&self.table).follows_end = true;
+        self.write_heads()?;
         let mut table = lock(&self.table);
-        table.follows_end = true;
-        for segment in std::mem::take(&mut table.ready) {
-            let head = SegmentHead { follows_end: true, ..segment.head };
+        let retired = std::mem::take(&mut table.retired);
+        table.free.extend(retired);
+        Ok(())
+    }
+
+    /// The END that is written next says that all is free which it is to retire.
+    pub(crate) fn retire(&self) {
+        let table = lock(&self.table);
+        if !table.retired.is_empty() {
+            self.oldest.fetch_max(table.first, Ordering::AcqRel);
+        }
+    }
+
+    /// Segments are those of another start from now on, also those that are ready. Returns its
+    /// number.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn begin_again(&self) -> io::Result<u32> {
+        let mut table = lock(&self.table);
+        table.start += 1;
+        table.follows_end = false;
+        table.first = table.ready.front().map_or(table.next_number, Segment::number);
+        let start = table.start;
+        drop(table);
+        self.write_heads().map(|()| start)
+    }
+
+    /// Writes the heads of all that are ready once more; none is ready meanwhile. The last one
+    /// first: at any moment those that are left of a start have no gap.
+    fn write_heads(&self) -> io::Result<()> {
+        let mut table = lock(&self.table);
+        let (start, first, follows_end) = (table.start, table.first, table.follows_end);
+        let mut ready = std::mem::take(&mut table.ready);
+        drop(table);
+        for segment in ready.iter_mut().rev() {
+            let head = SegmentHead { start, first, follows_end, ..segment.head };
             segment.file.write_at(0, &head.encode())?;
             segment.file.sync()?;
-            let (name, file) = (segment.name.clone(), segment.file.clone());
-            table.ready.push_back(Segment::new(head, name, file));
+            *segment = Segment::new(head, segment.name.clone(), segment.file.clone());
         }
+        lock(&self.table).ready = ready;
         Ok(())
+    }
+
+    /// Closes the segments of `lane`: what is not durable of them is void, and their files are not
+    /// written to any more. Returns the end of what counts; `None` if the lane has none.
+    pub(crate) fn void(&self, lane: u8) -> Option<Spot> {
+        let live = read(&self.live);
+        let mut end = None;
+        let mut is_void = false;
+        for segment in live.values().filter(|it| it.lane == Some(lane)) {
+            let durable = segment.durable.load(Ordering::Acquire);
+            if !is_void {
+                end = Some(Spot { segment: segment.number(), offset: durable });
+            }
+            if is_void || durable < segment.written.load(Ordering::Acquire) {
+                is_void = true;
+                segment.is_spoiled.store(true, Ordering::Release);
+                let kept = if end.is_some_and(|it| it.segment == segment.number()) {
+                    durable
+                } else {
+                    SEGMENT_HEAD_BYTES as u32
+                };
+                segment.written.store(kept, Ordering::Release);
+                segment.durable.store(kept, Ordering::Release);
+            }
+            segment.is_closed.store(true, Ordering::Release);
+        }
+        end
     }
 
     /// Makes segments ready until `ready` are, as far as there is room. It writes and waits for the
     /// disk, so it is not called where requests wait. Returns whether enough are ready.
     ///
     /// # Errors
-    /// When a head cannot be written: no segment may be made ready after that.
+    /// When a head cannot be written: the journal must begin again after that.
     pub(crate) fn prepare(&self, ready: usize) -> io::Result<bool> {
+        self.prepare_in(self.config.count_max, ready)
+    }
+
+    /// The same for what must be written once more, and so beyond the length of the journal where
+    /// that is needed.
+    ///
+    /// # Errors
+    /// When the disk refuses, or has no space.
+    pub(crate) fn prepare_beyond(&self, ready: usize) -> io::Result<()> {
+        if self.prepare_in(usize::MAX, ready)? {
+            return Ok(());
+        }
+        let why = self.refusal().unwrap_or_default();
+        let what = format!("there is no space for what must be written once more: {why}");
+        Err(io::Error::new(io::ErrorKind::StorageFull, what))
+    }
+
+    fn prepare_in(&self, count_max: usize, ready: usize) -> io::Result<bool> {
         loop {
             let mut table = lock(&self.table);
             if table.ready.len() >= ready {
                 return Ok(true);
             }
             let reused = table.free.pop_front();
-            if reused.is_none() && table.files >= self.config.count_max {
+            if reused.is_none() && table.files >= count_max {
                 return Ok(false);
             }
             let (number, name) = (table.next_number, table.next_name);
-            let follows_end = table.follows_end;
+            let (start, first, follows_end) = (table.start, table.first, table.follows_end);
             drop(table);
-            let SegmentsConfig { journal, start, bytes, .. } = self.config;
+            let SegmentsConfig { journal, bytes, .. } = self.config;
             let oldest = self.oldest.load(Ordering::Acquire);
-            let head = SegmentHead { journal, start, number, bytes, follows_end, oldest };
+            let head = SegmentHead { journal, start, first, number, bytes, follows_end, oldest };
             let is_new = reused.is_none();
             let (name, made) = match &reused {
                 Some((name, file)) => (name.clone(), Ok(file.clone())),
@@ -232,19 +361,38 @@ impl Segments {
                     return Ok(false);
                 }
             };
-            // After an error the number may stand on the disk.
-            file.write_at(0, &head.encode())?;
-            file.sync()?;
-            if is_new {
-                self.disk.sync_directory()?;
-            }
+            let wrote = file.write_at(0, &head.encode()).and_then(|()| file.sync());
+            let wrote = wrote.and_then(|()| match is_new {
+                true => self.disk.sync_directory(),
+                false => Ok(()),
+            });
             let mut table = lock(&self.table);
-            table.refusal = None;
             table.files += usize::from(is_new);
             table.next_name += u32::from(is_new);
+            if let Err(error) = wrote {
+                // The number may stand on the disk: only another start may give it out again.
+                table.refused.push((name, number));
+                return Err(error);
+            }
             table.next_number += 1;
+            table.refusal = None;
             table.ready.push_back(Segment::new(head, name, file));
+            drop(table);
+            self.remove_refused(oldest);
         }
+    }
+
+    /// Removes the files of segments that the disk has refused, which are free on the disk too.
+    fn remove_refused(&self, oldest: u32) {
+        let mut table = lock(&self.table);
+        let (free, kept) = std::mem::take(&mut table.refused)
+            .into_iter()
+            .partition::<Vec<_>, _>(|(_, number)| *number < oldest);
+        table.refused = kept;
+        table.files -= free.len();
+        drop(table);
+        // One that stays is used again by the next start.
+        free.iter().for_each(|(name, _)| _ = self.disk.remove(name));
     }
 
     /// Fills a file with zeros, up to the length of a segment: to append to one that is shorter
@@ -363,7 +511,12 @@ impl Segments {
         let freed = std::mem::replace(&mut *live, kept);
         drop(live);
         let mut table = lock(&self.table);
-        table.free.extend(freed.into_values().map(|it| (it.name.clone(), it.file.clone())));
+        for (number, segment) in freed {
+            match segment.is_spoiled.load(Ordering::Acquire) {
+                true => table.refused.push((segment.name.clone(), number)),
+                false => table.free.push_back((segment.name.clone(), segment.file.clone())),
+            }
+        }
     }
 }
 

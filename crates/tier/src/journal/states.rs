@@ -12,7 +12,7 @@
 
 use super::format::SliceState;
 use base::{SLICES, SliceId, Version};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// How far a ceiling is set above the last version. Less than 2^20, by which a promotion raises the
 /// counters of a slice.
@@ -23,6 +23,8 @@ type Table = Box<[AtomicU64]>;
 pub(crate) struct States {
     last: Table,
     barrier: Table,
+    /// The second in which all items of each slice die, or 0.
+    due_s: Box<[AtomicU32]>,
     /// The durable ceilings.
     ceiling: Table,
     /// Those that are durable, or on their way to be.
@@ -42,6 +44,7 @@ impl States {
         Self {
             last: table(|state| state.last),
             barrier: table(|state| state.barrier),
+            due_s: states.iter().map(|state| AtomicU32::new(state.due_s)).collect(),
             ceiling: table(|state| state.last),
             asked: table(|state| state.ceiling),
             near: (0..SLICES / 64).map(|_| AtomicU64::new(0)).collect(),
@@ -55,10 +58,16 @@ impl States {
         self.last[slice.index()].store(version.raw(), Ordering::Relaxed);
     }
 
-    /// What came before is dead.
+    /// What came before is dead, and nothing is due any more.
     pub(crate) fn saw_barrier(&self, slice: SliceId) {
         let last = self.last[slice.index()].load(Ordering::Relaxed);
         self.barrier[slice.index()].store(last, Ordering::Release);
+        self.saw_due(slice, 0);
+    }
+
+    /// In this second all items of the slice die; 0: in none.
+    pub(crate) fn saw_due(&self, slice: SliceId, due_s: u32) {
+        self.due_s[slice.index()].store(due_s, Ordering::Release);
     }
 
     /// Items with this version or an older one are dead.
@@ -69,7 +78,9 @@ impl States {
     /// The state to write into a checkpoint.
     pub(crate) fn state(&self, slice: SliceId) -> SliceState {
         let of = |table: &Table| Version::from_raw(table[slice.index()].load(Ordering::Acquire));
-        SliceState { last: of(&self.last), ceiling: of(&self.asked), barrier: of(&self.barrier) }
+        let due_s = self.due_s[slice.index()].load(Ordering::Acquire);
+        let (last, ceiling, barrier) = (of(&self.last), of(&self.asked), of(&self.barrier));
+        SliceState { last, ceiling, barrier, due_s }
     }
 
     /// Whether `version` may be given out. Notes that a higher ceiling is needed, or will soon be.
@@ -134,7 +145,7 @@ mod tests {
     fn no_version_is_given_out_above_a_durable_ceiling() {
         let start = Version::from_raw(1000);
         let ceiling = Version::from_raw(1000 + CEILING_STEP);
-        let begin = SliceState { last: start, ceiling, barrier: Version::ZERO };
+        let begin = SliceState { last: start, ceiling, ..SliceState::default() };
         let states = States::new(&vec![begin; SLICES]);
         let slice = SliceId::of(b"key");
         let next = Version::from_raw(1001);
@@ -163,5 +174,9 @@ mod tests {
         states.saw(slice, Version::from_raw(8));
         assert_eq!(states.barrier(slice), Version::from_raw(7));
         assert_eq!(states.state(slice).last, Version::from_raw(8));
+        states.saw_due(slice, 9);
+        assert_eq!(states.state(slice).due_s, 9);
+        states.saw_barrier(slice);
+        assert_eq!(states.state(slice).due_s, 0, "what was due is done, or was called off");
     }
 }

@@ -180,8 +180,8 @@ struct State {
     others: u64,
     stops_at: Option<u64>,
     is_stopped: bool,
-    /// A fault, and how many calls of its kind go well before it.
-    fault: Option<(Fault, u64)>,
+    /// A fault, how many calls of its kind go well before it, and how many fail.
+    fault: Option<(Fault, u64, u64)>,
     rng: Rng,
     /// The disk before each call, if a test wants that.
     record: Option<Vec<State>>,
@@ -203,8 +203,11 @@ impl State {
                 return Entry::Stops;
             }
         }
-        if let Some((fault, left)) = self.fault.filter(|(fault, _)| fault.hits(call)) {
-            self.fault = left.checked_sub(1).map(|left| (fault, left));
+        if let Some((fault, left, times)) = self.fault.filter(|(fault, ..)| fault.hits(call)) {
+            self.fault = match left {
+                0 => (times > 1).then_some((fault, 0, times - 1)),
+                left => Some((fault, left - 1, times)),
+            };
             if left == 0 {
                 return Entry::Fails(fault);
             }
@@ -323,7 +326,12 @@ impl SimDisk {
 
     /// Lets one call fail, after `calls` others of its kind.
     pub fn fail_after(&self, calls: u64, fault: Fault) {
-        self.state().fault = Some((fault, calls));
+        self.fail_times(calls, fault, 1);
+    }
+
+    /// Lets that many calls fail, after `calls` others of their kind.
+    pub fn fail_times(&self, calls: u64, fault: Fault, times: u64) {
+        self.state().fault = Some((fault, calls, times));
     }
 
     /// Whether the fault that was set is still to come.

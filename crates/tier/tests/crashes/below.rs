@@ -30,8 +30,10 @@ impl SimBackend {
             let put = Change::Put { key: &key, record: &record };
             copy.memory.apply(&[put]).expect("it has no fault");
         }
-        if let Some(note) = self.memory.note("journal").expect("it has no fault") {
-            copy.memory.set_note("journal", &note).expect("it has no fault");
+        for name in ["journal", "begun"] {
+            if let Some(note) = self.memory.note(name).expect("it has no fault") {
+                copy.memory.set_note(name, &note).expect("it has no fault");
+            }
         }
         copy
     }

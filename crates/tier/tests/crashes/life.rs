@@ -10,13 +10,13 @@ use base::{
     Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Now, Refused, Removal, SliceId,
     SliceRange, Space, Value, Version,
 };
-use effects::{LaneId, Lanes, LanesConfig, Level, WorkerSink};
+use effects::{LaneId, Lanes, LanesConfig, WorkerSink};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
-use tier::{Ack, Backend, Loaded, Outcome, Recovered, Tier, TierConfig, TierError, Wanted};
-
-const LEVEL: Level = Level::new(0).expect("below the bound");
+use tier::{
+    Ack, Backend, FLUSH_AT, Loaded, Outcome, Recovered, Rules, Tier, TierConfig, TierError, Wanted,
+};
 
 /// The longest value.
 pub const VALUE_BYTES_MAX: usize = 20_000;
@@ -36,12 +36,20 @@ pub struct Config {
     /// Entries of the index.
     pub entries: u64,
     pub age_ns: u64,
+    pub salvages: bool,
 }
 
 impl Config {
     /// A journal that is as short as may be.
     pub fn shortest(lanes: usize) -> Self {
-        let config = Self { lanes, ack: Ack::Disk, journal_bytes: 1, entries: 1000, age_ns: 0 };
+        let config = Self {
+            lanes,
+            ack: Ack::Disk,
+            journal_bytes: 1,
+            entries: 1000,
+            age_ns: 0,
+            salvages: false,
+        };
         let disk = SimDisk::new(0);
         let backend = SimBackend::new(disk.clone());
         match Life::begin((&disk, &backend), &config, &Given::new(), Now::default()) {
@@ -55,7 +63,8 @@ impl Config {
 
     fn tier(&self) -> TierConfig {
         TierConfig {
-            ack: self.ack,
+            rules: Arc::new(Rules::all(self.ack)),
+            salvages: self.salvages,
             journal_bytes: self.journal_bytes,
             index_bytes: (32 << 10) + self.entries * 56,
             value_bytes_max: VALUE_BYTES_MAX as u64,
@@ -91,6 +100,9 @@ pub struct Life {
     pub tier: Arc<Tier>,
     pub lanes: Arc<Lanes>,
     pub sink: WorkerSink,
+    /// When a flush of all is due; 0: there is none.
+    pub due_s: u32,
+    ack: Ack,
     versions: HashMap<SliceId, u64>,
 }
 
@@ -106,7 +118,8 @@ impl Life {
         let backend: Arc<dyn Backend> = backend.clone();
         let first = |_: SliceId| Version::from_raw(FIRST);
         let names = ([7; 16], [9; 16]);
-        let recovered = Recovered::find(&disk, backend, config.tier(), names, first)?;
+        let mut recovered = Recovered::find(&disk, backend, config.tier(), names, first)?;
+        let due_s = recovered.end_due(now);
         let mut versions = HashMap::new();
         for (slice, begin, barrier) in recovered.slices() {
             assert!(barrier <= begin, "a barrier above all versions");
@@ -122,10 +135,10 @@ impl Life {
         let logs = LanesConfig { lanes, sinks: 1, bytes, value_bytes_max, follows: false };
         let logs = Lanes::new(&logs, &MemoryBudget::new(64 << 20)).expect("enough memory");
         assert_eq!(logs.logs().count(), lanes);
-        let tier = recovered.begin(logs.clone(), LEVEL, now)?;
+        let tier = recovered.begin(logs.clone(), now)?;
         let mut sink = WorkerSink::new(logs.clone());
         sink.set_observer(tier.clone());
-        Ok(Self { tier, lanes: logs, sink, versions })
+        Ok(Self { tier, lanes: logs, sink, due_s, ack: config.ack, versions })
     }
 
     /// Up to where the level of the replies has passed each lane.
@@ -134,7 +147,7 @@ impl Life {
             let (mut low, mut high) = (0, log.end());
             while low < high {
                 let middle = (low + high).div_ceil(2);
-                match log.passed(LEVEL, middle) {
+                match log.passed(self.ack.level(), middle) {
                     true => low = middle,
                     false => high = middle - 1,
                 }
@@ -256,6 +269,11 @@ impl Life {
         done
     }
 
+    /// Ends all items in second `due_s`.
+    pub fn flush_later(&mut self, due_s: u32) -> Result<(), Refused> {
+        self.sink.other_in_all(FLUSH_AT, &due_s.to_le_bytes(), &mut Vec::new())
+    }
+
     /// What a key has that is not in memory.
     pub fn load(&self, of: &KeyModel, now: Now) -> Result<KeyState, Unreadable> {
         let job = match self.tier.want(of.slice, &of.key, 0, now) {
@@ -302,7 +320,8 @@ impl Life {
             now.mono_ns += 1_000_000_000;
             self.tier.write();
             self.tier.sync(now);
-            if let Err(error) = self.tier.flush(now, true) {
+            let through = self.tier.flush_through(now);
+            if let Err(error) = through.and_then(|_| self.tier.flush(now, true)) {
                 last = error.to_string();
             }
             let is_done = self.tier.dirty() == 0 && !self.tier.is_behind();

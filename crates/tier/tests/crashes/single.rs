@@ -1,94 +1,27 @@
 //! What a random life meets too rarely.
 
-use crate::below::SimBackend;
+use crate::cell::{Cell, NOW, begin};
 use crate::disk::{Fault, SimDisk};
-use crate::life::{Config, Given, Life, Unreadable};
+use crate::life::{Config, Given, Unreadable};
 use crate::model::KeyModel;
 use crate::number;
+
 use backend::Fault as BackendFault;
-use base::{Facts, Now, Refused};
+use base::{Facts, Refused};
 use measure::rng::Rng;
-use std::sync::{Arc, mpsc};
-use tier::{Failure, TierError};
+use std::sync::mpsc;
+use tier::{Ack, Failure, Rules, TierError};
 
-const NOW: Now = Now { mono_ns: 1_000_000_000, expiry_s: 1_000_000 };
-
-/// A cell that runs, and its keys.
-struct Cell {
-    disk: SimDisk,
-    backend: Arc<SimBackend>,
-    config: Config,
-    keys: Vec<KeyModel>,
-    given: Given,
-    life: Life,
-    sets: u64,
+/// The names of the segments of a journal.
+fn segments(disk: &SimDisk) -> Vec<String> {
+    let mut names = tier::Disk::list(disk).expect("it is a list");
+    names.retain(|name| name.starts_with("segment-"));
+    names
 }
 
-impl Cell {
-    fn new(config: Config, keys: usize) -> Self {
-        let disk = SimDisk::new(3);
-        let backend = SimBackend::new(disk.clone());
-        let keys = (0..keys).map(|key| KeyModel::new(format!("key-{key}").into_bytes())).collect();
-        let given = Given::new();
-        let life = begin((&disk, &backend), &config, &given).expect("an empty disk");
-        Self { disk, backend, config, keys, given, life, sets: 0 }
-    }
-
-    fn set(&mut self, key: usize, bytes: usize) -> Result<(), Refused> {
-        self.sets += 1;
-        let mut value = format!("{}:", self.sets).into_bytes();
-        value.resize(bytes.max(value.len()), b'v');
-        let done = self.life.set(&mut self.given, &mut self.keys[key], (value, Facts::default()));
-        self.life.sink.end_batch();
-        self.life.tier.write();
-        done
-    }
-
-    fn sync(&self) {
-        self.life.tier.sync(NOW);
-    }
-
-    /// The process ends, when all is durable, and a new one begins.
-    fn begin_again(&mut self) {
-        self.end();
-        self.life = begin((&self.disk, &self.backend), &self.config, &self.given).expect("a kill");
-        self.keys.iter_mut().for_each(KeyModel::begin);
-    }
-
-    fn end(&mut self) {
-        let passed = self.life.passed();
-        for key in &mut self.keys {
-            let at = passed[self.life.lanes.lane_of(key.slice).index()];
-            key.kill(at, at);
-        }
-        self.disk.kill();
-    }
-
-    /// Begins after a crash, and finds what it had.
-    fn begin_whole(&mut self, seed: u64) {
-        self.life = begin((&self.disk, &self.backend), &self.config, &self.given)
-            .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-        for key in &mut self.keys {
-            let found = self.life.load(key, NOW).expect("nothing fails");
-            key.check(&found, NOW).unwrap_or_else(|what| panic!("seed {seed}: {what}"));
-        }
-    }
-
-    #[track_caller]
-    fn check(&mut self) {
-        for key in &mut self.keys {
-            let found = self.life.load(key, NOW).expect("nothing fails");
-            key.check(&found, NOW).expect("as it was set");
-        }
-    }
-}
-
-fn begin(
-    on: (&SimDisk, &Arc<SimBackend>),
-    config: &Config,
-    given: &Given,
-) -> Result<Life, TierError> {
-    Life::begin(on, config, given, NOW)
+/// Whether anything was written into a segment besides its head.
+fn is_used(disk: &SimDisk, name: &str) -> bool {
+    disk.bytes_of(name)[600..].iter().any(|byte| *byte != 0)
 }
 
 #[test]
@@ -226,12 +159,387 @@ fn a_ceiling_that_could_not_be_made_durable_does_not_count() {
     cell.sync();
     cell.life.skip_versions(slice, 60_000);
     cell.set(0, 100).expect("it is below the ceiling");
-    cell.disk.fail_after(0, Fault::Sync);
+    // Also when the journal is to go on in other segments.
+    cell.disk.fail_times(0, Fault::Sync, 2);
     cell.sync();
     assert!(cell.life.has_failed());
     cell.life.skip_versions(slice, 20_000);
     let refused = cell.life.delete(&mut cell.given, &mut cell.keys[0]);
     assert_eq!(refused, Err(Refused::Full));
+}
+
+#[test]
+fn what_a_failed_sync_has_dropped_is_written_again_and_survives_a_power_cut() {
+    for seed in 0..40 {
+        let mut cell = Cell::new(Config::shortest(2), 12);
+        (0..12).for_each(|key| cell.set(key, 300).expect("there is room"));
+        for round in 0..4 {
+            // All that was stored is durable, and segments are ready.
+            (0..2).for_each(|_| cell.sync());
+            (0..12).for_each(|key| cell.set(key, 300).expect("there is room"));
+            cell.disk.fail_after(0, Fault::Sync);
+            cell.sync();
+            let failure = cell.life.tier.report().failure;
+            assert!(failure.is_none() && !cell.life.tier.is_behind(), "{failure:?}");
+            assert_eq!(cell.life.tier.report().repairs, round + 1);
+        }
+        let durable = cell.life.passed();
+        for key in &mut cell.keys {
+            let at = durable[cell.life.lanes.lane_of(key.slice).index()];
+            key.kill(at, at);
+        }
+        cell.disk.cut_power(&mut Rng::new(seed, 3));
+        cell.keys.iter_mut().for_each(KeyModel::cut_power);
+        cell.begin_whole(seed);
+        assert!(cell.keys.iter().all(|key| matches!(key.known(), Some(Some(_)))), "{seed}");
+    }
+}
+
+#[test]
+fn what_is_written_through_is_durable_before_it_is_below() {
+    let mut cell = Cell::new(Config { ack: Ack::Backend, ..Config::shortest(1) }, 1);
+    cell.set(0, 100).expect("there is room");
+    cell.sync();
+    cell.set(0, 100).expect("there is room");
+    let flushed = cell.life.tier.flush_through(NOW).expect("nothing fails");
+    assert_eq!((flushed.keys, cell.life.passed()), (1, vec![1]), "the later one is not durable");
+    let passed = |ack: Ack, cell: &Cell| {
+        let (_, log) = cell.life.lanes.logs().next().expect("a lane");
+        log.passed(ack.level(), 2)
+    };
+    assert!(passed(Ack::Os, &cell) && !passed(Ack::Disk, &cell));
+    let flushed = cell.life.tier.flush_through(NOW).expect("nothing fails");
+    assert!(flushed.keys == 0 && cell.life.tier.writes_through());
+    cell.sync();
+    assert!(passed(Ack::Disk, &cell) && !passed(Ack::Backend, &cell));
+    let flushed = cell.life.tier.flush_through(NOW).expect("nothing fails");
+    assert_eq!((flushed.keys, cell.life.passed()), (1, vec![2]), "it is durable now");
+    assert!(!cell.life.tier.writes_through() && cell.life.tier.dirty() == 0);
+}
+
+#[test]
+fn a_key_that_changes_between_all_syncs_is_below_as_of_the_sync_before() {
+    let mut cell = Cell::new(Config { ack: Ack::Backend, ..Config::shortest(1) }, 2);
+    cell.set(1, 100).expect("there is room");
+    for round in 0..5 {
+        let item = cell.keys[0].known().cloned().flatten();
+        match item.filter(|_| round % 2 == 1) {
+            Some(item) => {
+                let of = (&mut cell.given, &mut cell.keys[0]);
+                cell.life.touch(of.0, of.1, &item, (NOW.expiry_s + 50, false)).expect("room");
+                cell.life.sink.end_batch();
+            }
+            None => cell.set(0, 100).expect("there is room"),
+        }
+        cell.sync();
+        let durable = cell.life.lanes.logs().map(|(_, log)| log.end()).collect::<Vec<_>>();
+        // What is not durable is newer.
+        cell.set(0, 100).expect("there is room");
+        cell.life.tier.flush_through(NOW).expect("nothing fails");
+        assert_eq!(cell.life.passed(), durable, "round {round}: no later change holds it up");
+        cell.check();
+    }
+    // A key that is changed no more is below in the end.
+    cell.life.drain(NOW).expect("nothing fails");
+    cell.check();
+}
+
+#[test]
+fn where_changes_are_written_through_the_log_keeps_nothing_that_is_durable() {
+    let mut cell = Cell::new(Config { ack: Ack::Backend, ..Config::shortest(1) }, 4);
+    for set in 0..40 {
+        cell.set(set % 4, 10_000).expect("there is room");
+        cell.sync();
+        cell.life.tier.flush_through(NOW).expect("nothing fails");
+    }
+    assert!(!cell.life.tier.presses(), "each batch would have the journal synced");
+}
+
+#[test]
+fn a_ceiling_that_is_written_after_a_failed_write_takes_no_change_for_written() {
+    let mut cell = Cell::new(Config { ack: Ack::Os, ..Config::shortest(1) }, 2);
+    (0..2).for_each(|_| cell.sync());
+    cell.set(0, 100).expect("there is room");
+    let slice = cell.keys[0].slice;
+    cell.life.skip_versions(slice, 40_000);
+    let mut given = std::mem::take(&mut cell.given);
+    let value = (b"2:".to_vec(), Facts::default());
+    cell.life.set(&mut given, &mut cell.keys[0], value).expect("there is room");
+    cell.given = given;
+    cell.life.sink.end_batch();
+    // The write that the sync itself makes.
+    cell.disk.fail_after(0, Fault::Write);
+    cell.sync();
+    cell.check();
+    assert_eq!(cell.life.tier.report().repairs, 1);
+    cell.begin_again();
+    cell.check();
+    cell.life.drain(NOW).expect("nothing fails");
+    cell.check();
+}
+
+#[test]
+fn a_segment_that_is_gone_or_has_no_head_is_missed() {
+    let mut cell = Cell::new(Config::shortest(1), 12);
+    for set in 0..150 {
+        cell.set(set % 12, 19_000).unwrap_or(());
+        cell.sync();
+        if set == 40 {
+            cell.life.tier.flush(NOW, true).expect("nothing fails");
+        }
+    }
+    cell.end();
+    let names = segments(&cell.disk);
+    let begins = |disk: &SimDisk, config: &Config, given: &Given| {
+        let backend = cell.backend.copy(disk.clone());
+        match begin((disk, &backend), config, given) {
+            Ok(life) => cell.keys.iter().all(|key| {
+                let found = life.load(key, NOW).expect("nothing fails");
+                key.clone().check(&found, NOW).is_ok()
+            }),
+            Err(TierError::Journal(_)) => false,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    assert!(begins(&cell.disk.copy(), &cell.config, &cell.given), "nothing is gone");
+    let used: Vec<_> = names.iter().filter(|name| is_used(&cell.disk, name)).collect();
+    assert!(used.len() > 2, "{used:?}");
+    let mut missed = 0;
+    for name in &used {
+        for is_gone in [true, false] {
+            let disk = cell.disk.copy();
+            match is_gone {
+                true => tier::Disk::remove(&disk, name).expect("it is there"),
+                false => disk.flip(name, 8 * 20),
+            }
+            match begin((&disk, &cell.backend.copy(disk.clone())), &cell.config, &Given::new()) {
+                Err(TierError::Journal(_)) => missed += 1,
+                Err(error) => panic!("{error}"),
+                Ok(_) => assert!(begins(&disk, &cell.config, &cell.given), "{name} was lost"),
+            }
+        }
+    }
+    assert!(missed > 2, "{missed} of {used:?}");
+    // All of them.
+    let disk = cell.disk.copy();
+    names.iter().for_each(|name| tier::Disk::remove(&disk, name).expect("it is there"));
+    let begun = begin((&disk, &cell.backend.copy(disk.clone())), &cell.config, &Given::new());
+    assert!(matches!(begun, Err(TierError::Journal(_))), "versions would be given twice");
+    // Where that is wanted, it goes on above all versions that were given.
+    let config = Config { salvages: true, ..cell.config };
+    let backend = cell.backend.copy(disk.clone());
+    begin((&disk, &backend), &config, &cell.given).expect("it begins again");
+    begin((&disk, &backend), &cell.config, &cell.given).expect("it is whole");
+}
+
+#[test]
+fn a_head_that_cannot_be_read_costs_no_record_where_the_journal_is_salvaged() {
+    let mut cell = Cell::new(Config::shortest(1), 12);
+    for set in 0..100 {
+        cell.set(set % 12, 19_000).unwrap_or(());
+        cell.sync();
+    }
+    cell.end();
+    let names = segments(&cell.disk);
+    for name in names.iter().filter(|name| is_used(&cell.disk, name)) {
+        let disk = cell.disk.copy();
+        disk.flip(name, 8 * 20);
+        let backend = cell.backend.copy(disk.clone());
+        let config = Config { salvages: true, ..cell.config };
+        let life = begin((&disk, &backend), &config, &cell.given).expect("it passes over that");
+        for key in &cell.keys {
+            let found = life.load(key, NOW).expect("nothing fails");
+            key.clone().check(&found, NOW).unwrap_or_else(|what| panic!("{name}: {what}"));
+        }
+        drop(life);
+        disk.kill();
+        begin((&disk, &backend), &cell.config, &cell.given).expect("it is whole then");
+    }
+}
+
+#[test]
+fn what_the_disk_does_not_read_at_once_costs_a_salvage_nothing_more() {
+    let mut cell = Cell::new(Config::shortest(1), 12);
+    for set in 0..60 {
+        cell.set(set % 12, 19_000).unwrap_or(());
+        cell.sync();
+    }
+    cell.end();
+    let config = Config { salvages: true, ..cell.config };
+    let mut refused = 0;
+    // The first one is of the name of the journal.
+    for call in 1..40 {
+        let disk = cell.disk.copy();
+        let backend = cell.backend.copy(disk.clone());
+        disk.fail_after(call, Fault::Read);
+        refused += u64::from(begin((&disk, &backend), &cell.config, &Given::new()).is_err());
+        let disk = cell.disk.copy();
+        let backend = cell.backend.copy(disk.clone());
+        disk.fail_after(call, Fault::Read);
+        let life = begin((&disk, &backend), &config, &cell.given)
+            .unwrap_or_else(|error| panic!("read {call}: {error}"));
+        if disk.is_to_fail() {
+            break;
+        }
+        for key in &cell.keys {
+            let found = life.load(key, NOW).expect("it is read");
+            key.clone().check(&found, NOW).unwrap_or_else(|what| panic!("read {call}: {what}"));
+        }
+    }
+    assert!(refused > 3, "{refused}");
+}
+
+#[test]
+fn a_segment_that_cannot_be_made_ready_is_replaced_by_another() {
+    let mut repairs = 0;
+    for fault in [Fault::Write, Fault::Sync, Fault::SyncDirectory] {
+        for call in 0..8 {
+            let mut cell = Cell::new(Config::shortest(1), 12);
+            (0..2).for_each(|_| cell.sync());
+            let bytes = cell.life.tier.report().journal_bytes;
+            for set in 0.. {
+                cell.set(set % 12, 19_000).expect("there is room");
+                if cell.life.tier.report().journal_bytes > bytes {
+                    break;
+                }
+                cell.sync();
+            }
+            // One that was ready is in use: the next sync makes another one ready.
+            cell.disk.fail_after(call, fault);
+            (0..3).for_each(|_| cell.sync());
+            let report = cell.life.tier.report();
+            assert!(report.failure.is_none(), "{call}: {report:?}");
+            repairs += report.repairs;
+            cell.check();
+            cell.begin_again();
+            cell.check();
+        }
+    }
+    assert_eq!(repairs, 4, "the head, its syncs, and the name are refused once each");
+}
+
+#[test]
+fn a_machine_that_stops_while_a_journal_is_salvaged_is_asked_again() {
+    let mut cell = Cell::new(Config::shortest(1), 12);
+    for key in 0..12 {
+        cell.set(key, 300).expect("there is room");
+        cell.sync();
+    }
+    cell.end();
+    cell.disk.flip("segment-00000", 8 * 853_000);
+    let config = Config { salvages: true, ..cell.config };
+    let mut asked = 0;
+    for calls in 0..200 {
+        let disk = cell.disk.copy();
+        let backend = cell.backend.copy(disk.clone());
+        disk.stop_after(calls);
+        let has_stopped = begin((&disk, &backend), &config, &Given::new()).is_err();
+        disk.cut_power(&mut Rng::new(calls, 1));
+        match begin((&disk, &backend), &cell.config, &cell.given) {
+            Err(TierError::Journal(_)) => asked += 1,
+            Err(error) => panic!("after {calls}: {error}"),
+            Ok(_) => break,
+        }
+        assert!(has_stopped, "after {calls}: a salvaged journal is refused");
+        begin((&disk, &backend), &config, &cell.given).expect("it is asked again");
+    }
+    assert!(asked > 5, "{asked}");
+}
+
+#[test]
+fn changes_that_are_not_journaled_do_not_use_up_the_room_of_those_that_are() {
+    let mut cell = Cell::new(Config { ack: Ack::Os, ..Config::shortest(1) }, 2);
+    for vivified in 0..400_000 {
+        let done = cell.life.vivify(&mut cell.given, &cell.keys[vivified % 2]);
+        assert_eq!(done, Ok(()), "after {vivified}");
+        if vivified % 100 == 0 {
+            cell.life.sink.end_batch();
+            cell.sync();
+        }
+    }
+    cell.set(0, 100).expect("there is room");
+}
+
+#[test]
+fn what_the_disk_has_refused_is_removed_and_replaced() {
+    let mut cell = Cell::new(Config::shortest(1), 12);
+    for round in 0..100 {
+        (0..4).for_each(|key| cell.set(key, 5_000).expect("there is room"));
+        cell.disk.fail_after(0, if round % 3 == 0 { Fault::Write } else { Fault::Sync });
+        cell.set(5, 5_000).expect("there is room");
+        cell.sync();
+        cell.life.drain(NOW).expect("nothing fails");
+    }
+    let report = cell.life.tier.report();
+    assert!(report.failure.is_none() && report.repairs >= 60, "{report:?}");
+    let names = tier::Disk::list(&cell.disk).expect("it is a list");
+    assert!(names.len() < 40, "{names:?}");
+    cell.begin_again();
+    cell.check();
+}
+
+#[test]
+fn what_could_not_be_written_again_is_promised_to_nobody() {
+    let (mut failed, syncs) = (0, 10);
+    for call in 0..syncs {
+        let mut cell = Cell::new(Config { ack: Ack::Os, ..Config::shortest(1) }, 4);
+        (0..2).for_each(|key| cell.set(key, 300).expect("there is room"));
+        (0..2).for_each(|_| cell.sync());
+        cell.disk.fail_after(0, Fault::Write);
+        (0..4).for_each(|key| cell.set(key, 100).expect("there is room"));
+        cell.disk.fail_after(call, Fault::Sync);
+        (0..3).for_each(|_| cell.sync());
+        failed += u64::from(cell.life.has_failed());
+        cell.end();
+        cell.begin_whole(call);
+    }
+    assert!((1..syncs).contains(&failed), "{failed}");
+}
+
+#[test]
+fn what_is_left_of_a_corrupt_journal_is_brought_below_where_that_is_wanted() {
+    let mut cell = Cell::new(Config::shortest(1), 60);
+    for key in 0..60 {
+        cell.set(key, 10 + key * 40).expect("there is room");
+        cell.sync();
+    }
+    let set = cell.keys.clone();
+    cell.life.delete(&mut cell.given, &mut cell.keys[1]).expect("there is room");
+    cell.life.sink.end_batch();
+    cell.sync();
+    cell.end();
+    let length = cell.disk.bytes_of("segment-00000").iter().rposition(|byte| *byte != 0);
+    let (from, length) = (853_000, length.expect("it was written") as u64);
+    let mut rng = Rng::new(5, 0);
+    for flip in 0..40 {
+        let bit = (from + rng.below(length - from)) * 8 + rng.below(8);
+        let disk = cell.disk.copy();
+        disk.flip("segment-00000", bit);
+        let backend = cell.backend.copy(disk.clone());
+        let on = (&disk, &backend);
+        // What is corrupt may be the end, which nothing says was durable.
+        let Err(TierError::Journal(_)) = begin(on, &cell.config, &cell.given) else { continue };
+        let config = Config { salvages: true, ..cell.config };
+        let mut lost = 0;
+        for _ in 0..2 {
+            let life = begin(on, &config, &cell.given).expect("it passes over what is corrupt");
+            assert_eq!(life.tier.dirty(), 0, "all of it is below");
+            lost = 0;
+            for (now, before) in cell.keys.iter().zip(&set) {
+                let found = life.load(now, NOW).expect("nothing fails");
+                if now.clone().check(&found, NOW).is_err() {
+                    lost += 1;
+                    let was = before.last().1.as_ref();
+                    assert!(found.is_none() || found.as_ref() == was, "flip {flip}: {found:?}");
+                }
+            }
+            // Then the journal is whole: it begins without a word about what to pass over.
+            drop(life);
+            disk.kill();
+        }
+        begin(on, &cell.config, &cell.given).expect("it is whole");
+        assert!(lost <= 1, "flip {flip} of bit {bit}: {lost} keys");
+    }
 }
 
 #[test]
@@ -318,4 +626,17 @@ fn a_bit_that_flips_in_what_was_durable_is_never_part_of_a_value() {
     }
     println!("{refused} of {flips} refused, {unread} not read");
     assert!(refused > flips * 9 / 10, "{refused}");
+}
+
+#[test]
+fn what_is_not_durable_has_not_passed_a_level_that_keys_get_later() {
+    for ack in [Ack::Disk, Ack::Backend] {
+        let mut cell = Cell::new(Config { ack: Ack::Os, ..Config::shortest(1) }, 4);
+        cell.set(0, 100).expect("there is room");
+        cell.life.tier.set_rules(Rules::all(ack)).expect("all keys are kept");
+        let (_, log) = cell.life.lanes.logs().next().expect("there is a lane");
+        assert!(log.is_settled(Ack::Os.level()) && !log.is_settled(ack.level()), "{ack}");
+        cell.sync();
+        assert!(log.is_settled(ack.level()), "{ack}: it was durable before it was to be below");
+    }
 }

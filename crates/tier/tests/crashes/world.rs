@@ -42,6 +42,8 @@ pub struct Plan {
     pub skip: u64,
     /// Whether calls of disk and backend fail.
     pub faults: bool,
+    /// Of a hundred steps, those before which the disk begins to refuse once.
+    pub breaks: u64,
     /// Whether lives end in any way but cleanly.
     pub crashes: bool,
     /// Whether lives have different numbers of lanes.
@@ -59,6 +61,7 @@ impl Plan {
         sync: 8,
         skip: 2,
         faults: false,
+        breaks: 0,
         crashes: true,
         changes_lanes: false,
     };
@@ -75,6 +78,8 @@ pub struct Counts {
     /// Of those: while the cell began.
     pub in_begin: u64,
     pub failures: u64,
+    /// Journals that went on after the disk had refused.
+    pub repairs: u64,
     pub written_back: u64,
 }
 
@@ -102,7 +107,8 @@ const EVENTS_MAX: usize = 60;
 impl World {
     pub fn new(seed: u64, config: Config, plan: Plan) -> Self {
         let disk = SimDisk::new(seed);
-        let of_config = config.lanes as u64 * 4 + u64::from(config.ack == Ack::Os);
+        let of_ack = [1, 1, 0, 2][config.ack as usize];
+        let of_config = config.lanes as u64 * 4 + of_ack;
         let mut rng = Rng::new(seed, of_config);
         // Few slices: they are in all lanes.
         let count = 2 + rng.below(20);
@@ -189,8 +195,11 @@ impl World {
         let (durable, is_begun) = (&self.durable, life.is_some());
         self.note(format!("ends by {end:?}, begun: {is_begun}, durable to {durable:?}"));
         if let Some(life) = life {
-            let passed = life.passed();
-            if self.config.ack == Ack::Disk {
+            let report = life.tier.report();
+            self.note(format!("{} repairs, failure {:?}", report.repairs, report.failure));
+            let (durable, passed) = (&self.durable, life.passed());
+            self.note(format!("passed {passed:?}, durable {durable:?}"));
+            if self.config.ack >= Ack::Disk {
                 self.durable.iter_mut().zip(&passed).for_each(|(to, at)| *to = (*to).max(*at));
             }
             for key in &mut self.keys {
@@ -230,6 +239,7 @@ impl World {
             self.drain(&mut life);
         }
         self.counts.failures += u64::from(life.has_failed() && !self.disk.is_stopped());
+        self.counts.repairs += life.tier.report().repairs;
         self.counts.written_back += life.tier.report().flushed_keys;
         self.crash(end, Some(life));
     }
@@ -246,7 +256,8 @@ impl World {
         ];
         let fault = faults[self.rng.below(faults.len() as u64) as usize];
         if self.rng.below(2) == 0 {
-            self.disk.fail_after(self.rng.below(20), fault);
+            let times = if self.rng.below(3) == 0 { 4 } else { 1 };
+            self.disk.fail_times(self.rng.below(20), fault, times);
         }
         let refused = [Failure::Transient, Failure::Unknown, Failure::Full, Failure::Permanent];
         for _ in 0..self.rng.below(4) {
@@ -306,6 +317,26 @@ impl World {
         }
     }
 
+    /// Below lies, of each key, what may have been answered, or what came later.
+    fn check_landed(&self, life: &Life) {
+        if self.config.ack != Ack::Backend || self.disk.is_stopped() {
+            return;
+        }
+        let (records, passed) = (self.backend.memory.records(), life.passed());
+        for key in &self.keys {
+            let (at, state) = key.last();
+            let has_passed = *at > 0 && *at <= passed[life.lanes.lane_of(key.slice).index()];
+            let Some(item) = state.as_ref().filter(|it| has_passed && it.is_alive(self.now)) else {
+                continue;
+            };
+            let below = records.get(&key.key);
+            let below = below.and_then(|record| Stored::decode(&key.key, record.clone()));
+            if below.as_ref().map(Item::of).as_ref() != Some(item) {
+                self.fail(&format!("{item:?} at {at} was answered, and {below:?} lies below"));
+            }
+        }
+    }
+
     fn note_durable(&mut self, life: &Life) {
         let passed = life.passed();
         self.durable.iter_mut().zip(passed).for_each(|(to, passed)| *to = passed.max(*to));
@@ -313,7 +344,13 @@ impl World {
 
     /// One step of a life.
     pub fn step(&mut self, life: &mut Life) {
-        let Plan { flush_all, skip, flush, sync, .. } = self.plan;
+        let Plan { flush_all, skip, flush, sync, breaks, .. } = self.plan;
+        if self.rng.below(100) < breaks {
+            let faults = [Fault::Write, Fault::ShortWrite, Fault::Sync];
+            let fault = faults[self.rng.below(3) as usize];
+            self.disk.fail_after(self.rng.below(3), fault);
+            self.note(format!("the disk refuses: {fault:?}"));
+        }
         if self.rng.below(4) == 0 {
             let ns = [1_000, 300_000_000, 3_000_000_000][self.rng.below(3) as usize];
             self.now.mono_ns += self.rng.below(ns);
@@ -335,9 +372,14 @@ impl World {
             self.sync(life);
             Ok(())
         } else if self.rng.below(100) < flush {
+            let through = self.config.ack == Ack::Backend && self.rng.below(4) > 0;
             let all = self.rng.below(2) == 0;
-            let flushed = life.tier.flush(self.now, all);
-            self.note(format!("flush: {flushed:?}"));
+            let flushed = match through {
+                true => life.tier.flush_through(self.now),
+                false => life.tier.flush(self.now, all),
+            };
+            self.note(format!("flush, through {through}: {flushed:?}"));
+            self.check_landed(life);
             Ok(())
         } else {
             self.change(life)
@@ -361,6 +403,7 @@ impl World {
     fn end_batch(&mut self, life: &mut Life) {
         life.sink.end_batch();
         life.tier.write();
+        self.check_landed(life);
     }
 
     fn sync(&mut self, life: &mut Life) {
@@ -369,7 +412,10 @@ impl World {
         }
         let before = life.passed();
         life.tier.sync(self.now);
-        self.note(format!("sync: {before:?} before, {:?} after", life.passed()));
+        let report = life.tier.report();
+        let (repairs, failure) = (report.repairs, report.failure);
+        let after = life.passed();
+        self.note(format!("sync: {before:?} before, {after:?} after; {repairs} {failure:?}"));
         if !self.disk.is_stopped() && !life.has_failed() {
             self.durable.iter_mut().zip(before).for_each(|(to, passed)| *to = passed.max(*to));
         }

@@ -15,7 +15,9 @@ Examples:
   volvox ctl ring --server 10.0.0.1:11211,10.0.0.2:11211 --watch 1
   volvox ctl who-has user:1 user:2                  where two keys are
   volvox ctl keys --prefix user: --limit 100        keys that begin with user:
-  volvox ctl log --json | jq .cause                 why the map has changed";
+  volvox ctl log --json | jq .cause                 why the map has changed
+  volvox ctl tier drain --wait 60                   write back everything that is dirty
+  volvox ctl tier policy os order:=disk             what answers promise, from now on";
 
 /// A question to a ring.
 #[derive(Args, Debug)]
@@ -87,11 +89,38 @@ enum CtlCommand {
         #[arg(long)]
         yes: bool,
     },
+    /// Show the tier of a cell, or have it written back
+    #[command(subcommand)]
+    Tier(TierCommand),
     /// Show how the map has changed, and why
     Log {
         /// At most this number of changes, the latest
         #[arg(long, default_value_t = 50)]
         limit: usize,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum TierCommand {
+    /// Show what is dirty, what was loaded and written back, and what is wrong
+    Status {
+        /// Show it again and again
+        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        watch: Option<Duration>,
+    },
+    /// Show what answers promise, or change it until the cell ends: a level, and those of prefixes
+    Policy {
+        /// LEVEL [PREFIX=LEVEL ...], in place of all that hold now; nothing: show them
+        #[arg(value_name = "LEVEL")]
+        rules: Vec<String>,
+    },
+    /// Have everything that is dirty written back now, and do not wait for it
+    Flush,
+    /// Have everything that is dirty written back, and wait until nothing is dirty
+    Drain {
+        /// How long to wait
+        #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+        wait: Duration,
     },
 }
 
@@ -111,6 +140,12 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },
             CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
             CtlCommand::Recover { cell, yes } => Question::Recover { cell, is_certain: yes },
+            CtlCommand::Tier(TierCommand::Status { watch }) => Question::Tier { every: watch },
+            CtlCommand::Tier(TierCommand::Policy { rules }) => Question::TierPolicy { rules },
+            CtlCommand::Tier(TierCommand::Flush) => Question::TierFlush { wait: None },
+            CtlCommand::Tier(TierCommand::Drain { wait }) => {
+                Question::TierFlush { wait: Some(wait) }
+            }
             CtlCommand::Log { limit } => Question::Log { limit },
         };
         Self { servers: server, timeout, json, question }

@@ -4,6 +4,7 @@
 
 use super::field::Choice;
 use ring::{Durability, Reads};
+use tier::Ack;
 
 /// How bytes are moved between sockets and sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,20 +41,8 @@ impl Choice for EffectLog {
         &[("off", Self::Off), ("on", Self::On), ("gated", Self::Gated)];
 }
 
-/// How much the answer to a change promises, of a cell above a tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ack {
-    /// The cell has it in memory.
-    Memory,
-    /// It survives the end of the process.
-    Os,
-    /// It survives a power cut.
-    Disk,
-}
-
 impl Choice for Ack {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("memory", Self::Memory), ("os", Self::Os), ("disk", Self::Disk)];
+    const NAMES: &'static [(&'static str, Self)] = tier::ACK_NAMES;
 }
 
 impl Choice for Durability {

@@ -9,7 +9,6 @@ use std::fmt::{Display, Formatter};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use super::listen::Listen;
 use super::units::{parse_size, show_size};
 
 /// A value as it was written.
@@ -243,23 +242,32 @@ impl Field for Option<PathBuf> {
     }
 }
 
-impl Field for Vec<Listen> {
+/// What stands in a list. It is shown as it is read.
+pub trait Listed: Display + Sized {
+    /// A list, as TOML has it.
+    const EXAMPLE: &'static str;
+
+    /// Reads one item.
+    ///
+    /// # Errors
+    /// What is wrong with `item` and how it should look.
+    fn parse(item: &str) -> Result<Self, String>;
+}
+
+impl<I: Listed> Field for Vec<I> {
     fn read(&mut self, value: &Value, _: &Rule) -> Result<(), Refusal> {
         let items: Vec<&str> = match value {
             Value::List(items) => items.iter().map(String::as_str).collect(),
             Value::Word(word) => word.split(',').map(str::trim).filter(|w| !w.is_empty()).collect(),
-            _ => return Err(Refusal::expected("a list such as [\"127.0.0.1:11211\"]")),
+            _ => return Err(Refusal::expected(&format!("a list such as {}", I::EXAMPLE))),
         };
-        let parse = |item: &str| {
-            Listen::parse(item, Listen::PORT_DEFAULT)
-                .map_err(|reason| Refusal(format!("address \"{item}\" {reason}")))
-        };
+        let parse = |item: &str| I::parse(item).map_err(Refusal);
         *self = items.into_iter().map(parse).collect::<Result<_, _>>()?;
         Ok(())
     }
 
     fn show(&self, _: &Rule) -> Value {
-        Value::List(self.iter().map(Listen::to_string).collect())
+        Value::List(self.iter().map(I::to_string).collect())
     }
 }
 

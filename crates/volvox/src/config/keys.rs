@@ -156,13 +156,20 @@ pub static KEYS: &[Key] = keys! {
     tier.ack "tier-ack" ANY =>
         "What the answer to a change promises. memory: the cell has it, and it is in the journal \
          soon. os: it survives the end of the process; a power cut may take the last second. disk: \
-         it survives a power cut.";
+         it survives a power cut. backend: it is in the database too, which costs a sync of each.";
+    tier.prefixes "tier-prefixes" ANY =>
+        "The same for keys with a prefix, as a list of PREFIX=LEVEL, at most 64: the longest \
+         prefix that fits decides, and tier.ack where none does. The level none: such keys are in \
+         memory alone, as without a tier.";
     tier.journal "tier-journal" Rule { unit: Unit::Bytes, range: 16 * MIB..=TIB } =>
         "Most bytes of the journal, which holds what is not in the database yet. Changes wait when \
          it is full. By default at most a tenth of the disk.";
     tier.age_s "tier-age-s" Rule { unit: Unit::Seconds, range: 0..=86_400 } =>
         "Seconds that a change is in the journal, durably, before it is written to the database: a \
          key that changes again meanwhile is written once.";
+    tier.salvage "tier-salvage" ANY =>
+        "For one start, where the journal is corrupt: bring what can be read of it into the \
+         database, list what is lost, and begin a new journal. Older values may come back.";
     protocol.allow_flush_all "allow-flush-all" ANY => "Serve flush_all.";
     protocol.allow_dump "allow-dump" ANY =>
         "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump.";

@@ -219,6 +219,9 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
         let reason = "a cell above a tier keeps a log by itself; turn it off";
         refuse("memory.effect_log", reason.to_owned());
     }
+    if let Err(error) = tier.rules() {
+        refuse("tier.prefixes", error.to_string());
+    }
     if memory.limit < TIER_MEMORY_MIN {
         let least = show_size(TIER_MEMORY_MIN);
         refuse("memory.limit", format!("a cell above a tier needs {least} or more; raise it"));

@@ -7,6 +7,8 @@ use std::fmt::{Display, Formatter};
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs};
 
+use super::field::Listed;
+
 /// `host:port`, where the host is a name, an IPv4 address, an IPv6 address in brackets, or `*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listen {
@@ -63,6 +65,14 @@ impl Listen {
                 Ok(addresses)
             }
         }
+    }
+}
+
+impl Listed for Listen {
+    const EXAMPLE: &'static str = "[\"127.0.0.1:11211\"]";
+
+    fn parse(item: &str) -> Result<Self, String> {
+        Self::parse(item, Self::PORT_DEFAULT).map_err(|why| format!("address \"{item}\" {why}"))
     }
 }
 

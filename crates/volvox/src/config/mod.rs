@@ -18,11 +18,12 @@ mod flags;
 mod keys;
 mod layers;
 mod listen;
+mod prefix;
 mod render;
 mod settings;
 mod units;
 
-pub use choice::{Ack, Driver, EffectLog, Level};
+pub use choice::{Driver, EffectLog, Level};
 pub use error::{ConfigError, Origin};
 pub use field::{Choice, Field, Refusal, Rule, Unit, Value};
 pub use flags::SettingFlags;

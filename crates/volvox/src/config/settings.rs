@@ -7,8 +7,9 @@
 use std::path::PathBuf;
 
 use ring::{Durability, Reads};
+use tier::{Ack, PrefixRule, Rules, RulesError};
 
-use super::choice::{Ack, Driver, EffectLog, Level};
+use super::choice::{Driver, EffectLog, Level};
 use super::listen::Listen;
 
 const MIB: u64 = 1 << 20;
@@ -116,10 +117,14 @@ pub struct TierSettings {
     pub directory: Option<PathBuf>,
     /// How much the answer to a change promises.
     pub ack: Ack,
+    /// The same for keys with these prefixes: the longest that fits decides.
+    pub prefixes: Vec<PrefixRule>,
     /// Most bytes of the journal.
     pub journal: u64,
     /// Seconds that a change is durable before it is written back.
     pub age_s: u64,
+    /// Whether a corrupt journal is passed over.
+    pub salvage: bool,
 }
 
 /// Commands that an operator may switch on or off.
@@ -164,6 +169,16 @@ impl Settings {
     pub fn keeps_effect_log(&self) -> bool {
         let has_readers = self.ring.directory.is_some() || self.tier.directory.is_some();
         has_readers || self.memory.effect_log != EffectLog::Off
+    }
+}
+
+impl TierSettings {
+    /// How much an answer promises, by the prefix of its key.
+    ///
+    /// # Errors
+    /// When the prefixes are not clear.
+    pub fn rules(&self) -> Result<Rules, RulesError> {
+        Rules::new(self.ack, self.prefixes.clone())
     }
 }
 
@@ -226,7 +241,14 @@ impl Default for RingSettings {
 
 impl Default for TierSettings {
     fn default() -> Self {
-        Self { directory: None, ack: Ack::Os, journal: 4096 * MIB, age_s: 5 }
+        Self {
+            directory: None,
+            ack: Ack::Os,
+            prefixes: Vec::new(),
+            journal: 4096 * MIB,
+            age_s: 5,
+            salvage: false,
+        }
     }
 }
 

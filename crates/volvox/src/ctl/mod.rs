@@ -10,10 +10,13 @@
 //!               +--> stop      a cell ends, if the others can do without it
 //!               +--> forgive   a range that is lost begins again empty
 //!               +--> recover   a cell goes on as the only voter
+//!
+//! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `stop`, `forgive` and `recover` change anything. Each answer is a table or JSON. A cell
-//! that does not answer within the time-out is part of the answer, with the reason.
+//! Only `stop`, `forgive`, `recover`, `tier flush` and `tier policy` change anything. Each answer
+//! is a table or JSON. A cell that does not answer within the time-out is part of the answer, with
+//! the reason.
 
 mod client;
 mod forgive;
@@ -29,12 +32,14 @@ mod stop;
 mod style;
 mod survey;
 mod table;
+mod tier;
 mod time;
 mod wanted;
 mod who_has;
 
 use std::error::Error;
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::time::Duration;
 
 use style::Style;
 use survey::Survey;
@@ -61,18 +66,10 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
     let take = || Survey::take(&wanted.servers, wanted.timeout);
     match &wanted.question {
         Question::Ring { every: None } => ring::print(&take()?, wanted.json, style, out)?,
-        Question::Ring { every: Some(every) } => loop {
-            let survey = take();
-            if style.clears && !wanted.json {
-                out.write_all(style::CLEAR)?;
-            }
-            match survey {
-                Ok(survey) => ring::print(&survey, wanted.json, style, out)?,
-                Err(error) => writeln!(out, "{error}")?,
-            }
-            out.flush()?;
-            std::thread::sleep(*every);
-        },
+        Question::Ring { every: Some(every) } => {
+            let clears = style.clears && !wanted.json;
+            watch(*every, clears, out, |out| Ok(ring::print(&take()?, wanted.json, style, out)?))?;
+        }
         Question::WhoHas { keys } => return who_has::print(&take()?, keys, wanted, style, out),
         Question::Keys { prefix, limit } => {
             return keys::print(&take()?, (prefix, *limit), wanted, out);
@@ -86,9 +83,38 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         Question::Recover { cell, is_certain } => {
             return recover::recover(&take()?, (*cell, *is_certain), wanted, out);
         }
+        Question::Tier { every: None } => tier::status(wanted, style, out)?,
+        Question::Tier { every: Some(every) } => {
+            let clears = style.clears && !wanted.json;
+            watch(*every, clears, out, |out| tier::status(wanted, style, out))?;
+        }
+        Question::TierFlush { wait } => return tier::flush(wanted, *wait, out),
+        Question::TierPolicy { rules } => tier::policy(wanted, rules, style, out)?,
         Question::Log { limit } => log::print(&take()?, *limit, wanted, style, out)?,
     }
     Ok(0)
+}
+
+/// Answers again and again, until nobody reads any more. What cannot be answered just now is said,
+/// and asked again. An answer is asked for before the one before it is cleared.
+fn watch(
+    every: Duration,
+    clears: bool,
+    out: &mut dyn Write,
+    answer: impl Fn(&mut dyn Write) -> Result<(), Box<dyn Error>>,
+) -> io::Result<()> {
+    loop {
+        let mut text = Vec::new();
+        if let Err(error) = answer(&mut text) {
+            writeln!(text, "{error}")?;
+        }
+        if clears {
+            out.write_all(style::CLEAR)?;
+        }
+        out.write_all(&text)?;
+        out.flush()?;
+        std::thread::sleep(every);
+    }
 }
 
 fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {

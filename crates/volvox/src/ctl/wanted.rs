@@ -56,6 +56,21 @@ pub enum Question {
         /// Whether to do it, and not only say what would be lost.
         is_certain: bool,
     },
+    /// What the tier of a cell says of itself.
+    Tier {
+        /// Again after this time, until it is stopped.
+        every: Option<Duration>,
+    },
+    /// That a cell writes back everything that is dirty.
+    TierFlush {
+        /// How long to wait until nothing is dirty; not at all, if it is `None`.
+        wait: Option<Duration>,
+    },
+    /// What answers promise; and first, that it is changed.
+    TierPolicy {
+        /// `LEVEL`, and `PREFIX=LEVEL`s; nothing changes where there are none.
+        rules: Vec<String>,
+    },
     /// How the map has changed.
     Log {
         /// The latest changes, at most this number.

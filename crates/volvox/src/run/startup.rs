@@ -11,7 +11,8 @@
 use std::net::SocketAddr;
 
 use super::driver::Chosen;
-use crate::config::{Ack, Driver, Loaded, show_size};
+use crate::config::{Driver, Loaded, show_size};
+use tier::{Ack, PrefixRule};
 
 /// Features of memcached that this build does not have.
 const NOT_BUILT_IN: [&str; 3] = ["TLS", "UDP", "binary protocol"];
@@ -41,17 +42,32 @@ pub fn lines(
     };
     lines.push(format!("driver       {} ({}); {threads}", chosen.name(), chosen.reason));
     if let Some(directory) = &loaded.settings.tier.directory {
-        let promise = match loaded.settings.tier.ack {
-            Ack::Memory => "in memory, and soon in the journal",
-            Ack::Os => "safe from the end of the process",
-            Ack::Disk => "safe from a power cut",
-        };
+        let promise = promise_of(loaded.settings.tier.ack);
         let origin = loaded.origin("tier.ack");
         let directory = directory.display();
         lines.push(format!("tier         {directory}; what is answered is {promise} ({origin})"));
+        for PrefixRule { prefix, ack } in &loaded.settings.tier.prefixes {
+            lines.push(format!(
+                "             with the prefix \"{prefix}\": {}",
+                ack.map_or(UNKEPT, promise_of)
+            ));
+        }
     }
     lines.push(format!("off          {}", off(loaded).join(", ")));
     lines
+}
+
+/// Where keys are that the tier does not keep.
+const UNKEPT: &str = "in memory alone";
+
+/// What an answer says of what is stored.
+fn promise_of(ack: Ack) -> &'static str {
+    match ack {
+        Ack::Memory => "in memory, and soon in the journal",
+        Ack::Os => "safe from the end of the process",
+        Ack::Disk => "safe from a power cut",
+        Ack::Backend => "in the database, and safe from a power cut",
+    }
 }
 
 /// What users of memcached may expect and do not find here.

@@ -19,10 +19,10 @@ use base::{Grant, MemoryBudget, Owner, SliceId, Version};
 use drivers::{Clock, Slot};
 use nix::sys::statvfs::statvfs;
 use service::{Cell, Loader, TierReach, Tiered, Woken};
-use tier::{Recovered, TierConfig};
+use tier::{BackendError, FIRST_MAX, Recovered, Tier, TierConfig};
 
 use super::random::random;
-use crate::config::{self, Loaded, Origin, Settings, show_size};
+use crate::config::{Loaded, Origin, Settings, show_size};
 
 /// The file of the database.
 const DATABASE: &str = "keys.redb";
@@ -63,9 +63,6 @@ const DISK_PART: u64 = 10;
 const LOOKUPS_MAX: usize = 4096;
 const MISSING_MAX: usize = 16_384;
 
-/// Bits of the number at which the version counter of a slice starts.
-const START_BITS: u32 = 30;
-
 /// A tier that was recovered.
 pub(super) struct Below {
     recovered: Recovered,
@@ -102,7 +99,8 @@ impl Below {
         })?;
         let backend = RedbBackend::open(&directory, DATABASE, cache_bytes as usize)?;
         let config = TierConfig {
-            ack: ack(settings.ack),
+            rules: Arc::new(settings.rules()?),
+            salvages: settings.salvage,
             journal_bytes: journal_bytes(loaded, path)?,
             index_bytes,
             value_bytes_max: memory.value_bytes_max(),
@@ -111,7 +109,7 @@ impl Below {
             missing_max: MISSING_MAX,
         };
         let names = (random_bytes(), random_bytes());
-        let first = |_: SliceId| Version::new(0, random() >> (u64::BITS - START_BITS));
+        let first = |_: SliceId| Version::new(0, random() % FIRST_MAX);
         let recovered =
             Recovered::find(&(Arc::new(directory) as _), Arc::new(backend), config, names, first)?;
         let now = clock.now();
@@ -132,6 +130,16 @@ impl Below {
                 found.records,
                 found.dirty
             ),
+        }
+        for lost in recovered.lost() {
+            tracing::warn!("tier, lost: {lost}");
+        }
+        if !recovered.lost().is_empty() {
+            tracing::warn!(
+                "the journal was corrupt: {} keys were brought into the database, and a new \
+                 journal begins; older values may be back",
+                found.salvaged
+            );
         }
         if found.torn > 0 {
             tracing::warn!("tier: {} writes were cut off when the cell ended", found.torn);
@@ -208,20 +216,29 @@ impl Drop for TierThreads {
 
 /// The thread of the journal.
 fn sync(tiered: &Tiered, clock: &Clock) {
-    let mut failed = false;
+    let (mut failed, mut repairs) = (false, 0);
     let mut synced = clock.now();
     while !tiered.has_ended() {
-        tiered.wait_to_sync(WRITE_INTERVAL);
+        let presses = tiered.wait_to_sync(WRITE_INTERVAL);
         let now = clock.now();
         let is_due = now.mono_ns - synced.mono_ns >= SYNC_INTERVAL.as_nanos() as u64;
-        match is_due || tiered.tier().presses() {
+        match is_due || presses || tiered.tier().presses() {
             true => {
                 tiered.sync(now);
                 synced = now;
             }
             false => tiered.write(),
         }
-        if let (false, Some(failure)) = (failed, tiered.tier().report().failure) {
+        let report = tiered.tier().report();
+        if report.repairs > repairs {
+            repairs = report.repairs;
+            let why = report.refused.unwrap_or_default();
+            tracing::warn!(
+                "the disk has refused a write or a sync of the journal: {why}; what may not have \
+                 been durable was written once more, to other segments"
+            );
+        }
+        if let (false, Some(failure)) = (failed, report.failure) {
             tracing::error!("{failure}; nothing is stored any more until the cell starts again");
             failed = true;
         }
@@ -231,25 +248,36 @@ fn sync(tiered: &Tiered, clock: &Clock) {
 /// The thread that writes back.
 fn flush(tiered: &Tiered, clock: &Clock) {
     let mut pause = FLUSH_INTERVAL;
-    let mut retry = RETRY_MIN;
+    let (mut retry, mut all) = (RETRY_MIN, false);
     while !tiered.has_ended() {
-        tiered.rest(pause);
-        pause = match tiered.tier().flush(clock.now(), false) {
-            Ok(flushed) => {
+        tiered.wait_to_flush(pause);
+        all = tiered.takes_all() || all && pause.is_zero();
+        pause = match write_back(tiered.tier(), clock, all) {
+            Ok(has_more) => {
+                tiered.set_unflushed(None);
                 if retry > RETRY_MIN {
                     tracing::info!("the tier is written back again");
                 }
                 retry = RETRY_MIN;
-                if flushed.has_more { Duration::ZERO } else { FLUSH_INTERVAL }
+                if has_more { Duration::ZERO } else { FLUSH_INTERVAL }
             }
             Err(error) => {
                 tracing::warn!("the tier is not written back: {error}; trying again");
-                let pause = retry;
+                tiered.set_unflushed(Some(error.to_string()));
+                tiered.rest(retry);
                 retry = (retry * 2).min(RETRY_MAX);
-                pause
+                Duration::ZERO
             }
         };
     }
+}
+
+/// Writes back what replies wait for, and then what is old enough, or `all`. Returns whether there
+/// may be more of either.
+fn write_back(tier: &Tier, clock: &Clock, all: bool) -> Result<bool, BackendError> {
+    let through = tier.flush_through(clock.now());
+    let flushed = tier.flush(clock.now(), all);
+    Ok(through?.has_more || flushed?.has_more)
 }
 
 /// The length of the journal: as set, or no more than a part of its disk.
@@ -261,14 +289,6 @@ fn journal_bytes(loaded: &Loaded, path: &Path) -> io::Result<u64> {
     let disk = statvfs(path)?;
     let whole = disk.blocks() as u64 * disk.fragment_size() as u64;
     Ok(bytes.min(whole / DISK_PART))
-}
-
-fn ack(ack: config::Ack) -> tier::Ack {
-    match ack {
-        config::Ack::Memory => tier::Ack::Memory,
-        config::Ack::Os => tier::Ack::Os,
-        config::Ack::Disk => tier::Ack::Disk,
-    }
 }
 
 fn random_bytes() -> [u8; 16] {

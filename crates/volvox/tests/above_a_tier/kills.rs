@@ -1,15 +1,19 @@
 //! What was answered is there after a kill.
 
-use super::support::{Cell, directory};
+use super::support::{Cell, Client, directory};
 use measure::rng::Rng;
 use std::collections::HashMap;
+use std::io;
 use std::sync::Mutex;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Kills of one cell under load.
 const KILLS: u64 = 12;
 const WRITERS: usize = 4;
+/// How long the test waits for answers to some requests.
+const WAIT: Duration = Duration::from_secs(60);
 const KEYS_OF_A_WRITER: u64 = 400;
 
 #[test]
@@ -54,7 +58,7 @@ struct Known {
 
 #[test]
 fn no_answered_change_is_lost_by_kills_under_load() {
-    for (ack, age_s) in [("os", "0"), ("disk", "1")] {
+    for (ack, age_s, batches_max) in [("os", "0", 2000), ("disk", "1", 200), ("backend", "1", 60)] {
         let directory = directory(&format!("kills-{ack}"));
         let flags = ["--tier-ack", ack, "--tier-age-s", age_s];
         let known: Vec<Mutex<HashMap<u64, Known>>> =
@@ -63,28 +67,32 @@ fn no_answered_change_is_lost_by_kills_under_load() {
         for life in 0..KILLS {
             let cell = Cell::start(&directory, &flags);
             check(&cell, &known);
-            let until = Instant::now() + Duration::from_millis(20 + rng.below(400));
+            let (answered, answers) = channel();
+            let batches = rng.below(batches_max);
             thread::scope(|scope| {
                 for (writer, known) in known.iter().enumerate() {
-                    let cell = &cell;
-                    scope.spawn(move || write(cell, (writer, life), known, until));
+                    let (client, answered) = (cell.client(), answered.clone());
+                    scope.spawn(move || write(client, (writer, life), known, &answered));
                 }
+                for _ in 0..batches {
+                    answers.recv_timeout(WAIT).expect("the writers go on");
+                }
+                // In the middle of what they send and are answered.
+                cell.kill();
             });
-            cell.kill();
         }
         check(&Cell::start(&directory, &flags), &known);
     }
 }
 
-/// Stores and deletes until the moment, with requests under way at the end.
+/// Stores and deletes until the connection ends. Says so after each batch of answers.
 fn write(
-    cell: &Cell,
+    mut client: Client,
     (writer, life): (usize, u64),
     known: &Mutex<HashMap<u64, Known>>,
-    until: Instant,
+    answered: &Sender<()>,
 ) {
     const AT_ONCE: u64 = 16;
-    let mut client = cell.client();
     let mut rng = Rng::new(life, writer as u64);
     let mut known = known.lock().expect("nothing has panicked");
     let mut stamp = life << 32;
@@ -106,18 +114,32 @@ fn write(
             known.entry(key).or_default().sent.push(value);
             sent.push((key, value));
         }
-        client.send(requests.as_bytes()).expect("it takes them");
-        // The last ones are under way when the cell is killed.
-        if Instant::now() >= until {
+        if client.send(requests.as_bytes()).is_err() {
             return;
         }
         for (key, value) in sent {
-            let line = client.line().expect("it answers");
+            let Ok(line) = whole_line(&mut client) else { return };
             assert!(["STORED", "DELETED", "NOT_FOUND"].contains(&&*line), "{line}");
             let known = known.entry(key).or_default();
             known.answered = value;
-            known.sent.clear();
+            // Those that were sent before it are superseded.
+            let at = known.sent.iter().position(|sent| *sent == value);
+            known.sent.drain(..=at.expect("it was sent"));
         }
+        // The test may have heard enough.
+        let _ = answered.send(());
+    }
+}
+
+/// The next answer; an error where it was cut off.
+fn whole_line(client: &mut Client) -> io::Result<String> {
+    let line = client.line()?;
+    match ["STORED", "DELETED", "NOT_FOUND"]
+        .iter()
+        .any(|whole| whole != &line && whole.starts_with(&line))
+    {
+        true => Err(io::ErrorKind::UnexpectedEof.into()),
+        false => Ok(line),
     }
 }
 

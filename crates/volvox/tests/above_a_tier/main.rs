@@ -4,6 +4,10 @@
 //! Each test starts the real binary, and ends it by SIGKILL where it is to lose its memory.
 
 mod commands;
+mod flushes;
 mod kills;
+mod operator;
+mod policy;
+mod prefixes;
 mod refusals;
 mod support;

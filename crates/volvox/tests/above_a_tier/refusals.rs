@@ -21,6 +21,36 @@ fn what_cannot_be_served_is_refused_with_value_limit_and_remedy() {
 }
 
 #[test]
+fn a_corrupt_journal_is_refused_and_passed_over_where_that_is_wanted() {
+    const KEYS: usize = 50;
+    let path = directory("corrupt");
+    let flags = ["--tier-age-s", "86400", "--tier-ack", "disk"];
+    let cell = Cell::start(&path, &flags);
+    let mut client = cell.client();
+    for number in 0..KEYS {
+        assert_eq!(client.set(&format!("key-{number}"), 0, 0, "a value of 20 bytes."), "STORED");
+    }
+    cell.kill();
+    let segment = path.join("segment-00000");
+    let mut bytes = fs::read(&segment).expect("it is there");
+    let find = |bytes: &[u8]| bytes.windows(20).position(|it| it == b"a value of 20 bytes.");
+    let at = find(&bytes).expect("a record");
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).expect("it can be written");
+    let said = refused(&path, &flags);
+    assert!(said.contains("the journal is corrupt") && said.contains("--tier-salvage"), "{said}");
+    let again = [&flags[..], &["--tier-salvage"]].concat();
+    let there = |cell: &Cell| {
+        let keys: Vec<_> = (0..KEYS).map(|number| format!("key-{number}")).collect();
+        cell.client().get_all(&keys).into_iter().flatten().count()
+    };
+    let cell = Cell::start(&path, &again);
+    assert_eq!(there(&cell), KEYS - 1, "one is lost");
+    cell.kill();
+    assert_eq!(there(&Cell::start(&path, &flags)), KEYS - 1);
+}
+
+#[test]
 fn a_directory_of_another_process_or_of_another_journal_is_refused() {
     let path = directory("foreign");
     let cell = Cell::start(&path, &[]);

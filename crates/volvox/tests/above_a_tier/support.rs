@@ -48,8 +48,17 @@ pub struct Cell {
 
 impl Cell {
     pub fn start(directory: &Path, flags: &[&str]) -> Self {
-        let mut process =
-            command(directory, flags).stderr(Stdio::piped()).spawn().expect("the binary starts");
+        Self::run(&mut command(directory, flags))
+    }
+
+    /// One that has no tier.
+    pub fn start_plain() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_volvox"));
+        Self::run(command.env_clear().args(["serve", "--listen", "127.0.0.1:0"]))
+    }
+
+    fn run(command: &mut Command) -> Self {
+        let mut process = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
         let mut line = String::new();
         let mut said = String::new();
@@ -62,6 +71,18 @@ impl Cell {
         // The log is read to its end, so that the cell can go on writing.
         thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));
         Self { process, port: port.expect("a port") }
+    }
+
+    /// What `volvox ctl tier` says to `words` about it, and its exit code.
+    pub fn ctl(&self, words: &[&str]) -> (String, Option<i32>) {
+        let output = Command::new(env!("CARGO_BIN_EXE_volvox"))
+            .env_clear()
+            .args(["ctl", "--server", &format!("127.0.0.1:{}", self.port), "tier"])
+            .args(words)
+            .output()
+            .expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        (String::from_utf8(said).expect("it is text"), output.status.code())
     }
 
     pub fn client(&self) -> Client {
@@ -158,5 +179,20 @@ impl Client {
         let line = self.ask(&format!("mg {key} c"));
         let token = line.rsplit_once('c').and_then(|(_, token)| token.parse().ok());
         token.unwrap_or_else(|| panic!("mg {key}: {line}"))
+    }
+}
+
+/// A number of `stats tier`.
+pub fn statistic(client: &mut Client, name: &str) -> u64 {
+    client.send(b"stats tier\r\n").expect("it takes the request");
+    let mut found = None;
+    loop {
+        let line = client.line().expect("it answers");
+        if line == "END" {
+            return found.unwrap_or_else(|| panic!("stats tier has no {name}"));
+        }
+        if let Some(value) = line.strip_prefix(&format!("STAT {name} ")) {
+            found = value.parse().ok();
+        }
     }
 }

@@ -103,8 +103,8 @@ pub static CACHED: &[Original] = &[
     ),
     row("object size", "bytes of an object (4 MB)", Later(VOLUMES)),
     row("bucket size", "bytes of a bucket (4 KB)", Later(VOLUMES)),
-    row("lower port", "the storage below", Later("the tier")),
-    row("write policy", "write-back or write-through", Later("the tier")),
+    row("lower port", "the storage below", Settings(&["tier.directory"])),
+    row("write policy", "write-back or write-through", Settings(&["tier.ack", "tier.prefixes"])),
 ];
 
 const HEADER: &str = "\

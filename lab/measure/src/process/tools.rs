@@ -47,6 +47,8 @@ pub const STRACE: Tool = Tool { program: "strace", package: "strace" };
 pub const MEMCACHED: Tool = Tool { program: "memcached", package: "memcached" };
 /// Makes network namespaces and cuts what joins them.
 pub const IP: Tool = Tool { program: "ip", package: "iproute2" };
+/// Measures what a disk does.
+pub const FIO: Tool = Tool { program: "fio", package: "fio" };
 /// The redis server.
 pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" };
 /// Asks redis servers, and makes clusters of them.

@@ -16,7 +16,7 @@ mod wire;
 pub use contest::{alternated, costs, details, pinned, rounds, times, within};
 pub use contestant::{Contestant, Program, ROOMY_MIB};
 pub use fleet::{Fleet, Shape, Verb};
-pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange};
+pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange, redis};
 pub use memtier::{Asking, Duel, GETS, NAMES, Run};
 #[cfg(test)]
 pub use ring::RangeOf;

@@ -116,6 +116,12 @@ impl Client {
         self.stream.read_exact(&mut self.scratch).context("read a reply")
     }
 
+    /// Reads a block of data and the end of its line.
+    pub fn block(&mut self, bytes: usize) -> Result<Vec<u8>> {
+        self.skip(bytes + 2)?;
+        Ok(self.scratch[..bytes].to_vec())
+    }
+
     /// Reads a line, without its ending.
     pub fn line(&mut self) -> Result<String> {
         let mut line = String::new();
@@ -142,8 +148,7 @@ impl Client {
         }
         let Some(words) = line.strip_prefix("VALUE ") else { return Ok(Err(line)) };
         let bytes: usize = words.split(' ').nth(2).unwrap_or_default().parse()?;
-        self.skip(bytes + 2)?;
-        let value = self.scratch[..bytes].to_vec();
+        let value = self.block(bytes)?;
         match self.line()?.as_str() {
             "END" => Ok(Ok(Some(value))),
             other => bail!("a value is followed by {other:?}"),

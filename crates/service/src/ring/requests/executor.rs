@@ -425,7 +425,7 @@ impl Executor {
         if !reply_again(request, made, reply.bytes_mut()) {
             return Executed::Forgotten;
         }
-        self.inner.worker.shows(slice, None);
+        self.inner.worker.shows_slice(slice);
         self.gated()
     }
 

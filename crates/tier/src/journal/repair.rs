@@ -1,0 +1,135 @@
+//! How a journal goes on after the disk has refused a write or a sync.
+//!
+//! What a failed sync leaves behind is not known, and a second one proves nothing: the system may
+//! have dropped what it could not write. So the segments that were not durable are never written
+//! again, and what they held is written once more, from the logs, as a new start would do it:
+//!
+//! ```text
+//! start n      durable | void          never used again while the process runs
+//! start n + 1  states, what was void, END: "start n counts up to here"
+//! ```
+//!
+//! Until the END is durable nothing of the new start counts, and no reply leaves that waits for
+//! this. If the disk refuses again meanwhile, the journal has failed.
+
+use super::format::{CUT_BYTES, Cut, Kind, Spot, encode_cut};
+use super::lane::{Moved, Stuck};
+use super::{Journal, Lane, Synced};
+use crate::index::Place;
+use crate::sync::lock;
+use base::Now;
+use std::io;
+use std::sync::atomic::Ordering;
+
+/// Makes what the logs have durable, and segments ready. Where the disk has refused, the journal
+/// goes on in other segments. Called by one thread alone; it waits for the disk.
+pub(crate) fn sync(journal: &Journal, now: Now) {
+    repair_if_broken(journal, now);
+    if journal.failure().is_some() {
+        // The number of a segment that could not be made ready must not be used again, and what was
+        // written without an END does not count.
+        return;
+    }
+    journal.sync(now);
+    repair_if_broken(journal, now);
+}
+
+/// Goes on in new segments, if the disk has refused.
+fn repair_if_broken(journal: &Journal, now: Now) {
+    if !journal.is_broken.load(Ordering::Acquire) || journal.failure().is_some() {
+        return;
+    }
+    match repair(journal, now) {
+        Ok(()) => {
+            journal.repairs.fetch_add(1, Ordering::Relaxed);
+            journal.is_broken.store(false, Ordering::Release);
+            journal.write();
+        }
+        Err(error) => journal.fail(&error),
+    }
+}
+
+fn repair(journal: &Journal, now: Now) -> io::Result<()> {
+    // Nobody is at a lane who has not seen that the journal is broken: such a thread might still
+    // take a segment, which would be one of the new start.
+    journal.of_lanes.iter().for_each(|lane| drop(lock(&lane.writer)));
+    let start = journal.shared.segments.begin_again()?;
+    let count = journal.of_lanes.len();
+    journal.shared.segments.prepare_beyond(count + 1)?;
+    let mut cuts = Vec::new();
+    let mut synced = Vec::new();
+    for (at, lane) in journal.of_lanes.iter().enumerate() {
+        cuts.extend(void(journal, lane, start - 1));
+        write_void(journal, lane, &cuts)?;
+        if at + 1 == count {
+            // The last lane's segment has the highest number: it is freed after the others,
+            // which need the END.
+            synced.push(journal.sync_files(lane)?);
+            write_end(journal, lane, &cuts)?;
+        }
+        synced.push(journal.sync_files(lane)?);
+    }
+    journal.shared.segments.has_ended()?;
+    for Synced { lane, .. } in &synced {
+        let lane = &journal.of_lanes[*lane];
+        let mut writer = lock(&lane.writer);
+        writer.takes_reserve = false;
+        let written = writer.written;
+        drop(writer);
+        lane.written.fetch_max(written, Ordering::AcqRel);
+        journal.pass_below(lane);
+    }
+    synced.into_iter().for_each(|synced| journal.note_durable(synced, now));
+    Ok(())
+}
+
+/// Closes the segments of a lane. Returns up to where they count; `None` if there are none.
+fn void(journal: &Journal, lane: &Lane, start: u32) -> Option<Cut> {
+    let mut writer = lock(&lane.writer);
+    writer.begin_again(lane.durable.load(Ordering::Acquire) + 1);
+    let at = journal.shared.segments.void(lane.id.index() as u8)?;
+    Some(Cut { start, lane: lane.id.index() as u32, at })
+}
+
+/// Writes what the log has that is not durable, and has the index name that.
+fn write_void(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
+    let mut writer = lock(&lane.writer);
+    let (end, segments) = (lane.log.end(), &journal.shared.segments);
+    let mut wrote =
+        writer.roll(&journal.shared, &journal.lanes, journal.moment(lane), true).map(|_| ());
+    // Each round reads more of the log, or has a segment more.
+    while wrote.is_err() || writer.next <= end {
+        match wrote {
+            Ok(()) => {}
+            Err(Stuck::Disk(error)) => return Err(error),
+            Err(Stuck::NoSegment) => segments.prepare_beyond(segments.config().ready)?,
+        }
+        wrote = journal.try_write_lane(lane, &mut writer);
+    }
+    let cut = cuts.iter().find(|cut| cut.lane == lane.id.index() as u32);
+    let first = writer.first_segment();
+    let is_void = |place: Place| {
+        let spot = Spot { segment: place.segment, offset: place.offset };
+        cut.is_some_and(|cut| spot >= cut.at) && Some(place.segment) < first
+    };
+    for (hash, Moved { to, .. }) in writer.take_moved() {
+        if let Some(named) = journal.shared.index.get(hash).filter(|it| is_void(it.place)) {
+            journal.shared.index.relocate(hash, named.place, to);
+        }
+    }
+    Ok(())
+}
+
+fn write_end(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
+    let mut end = Vec::with_capacity(cuts.len() * CUT_BYTES);
+    cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
+    journal.shared.segments.prepare_beyond(1)?;
+    let mut writer = lock(&lane.writer);
+    let wrote = writer.write_other(
+        &journal.shared,
+        &journal.lanes,
+        (Kind::End, &end),
+        journal.moment(lane),
+    );
+    wrote.map_err(Stuck::into_error)
+}

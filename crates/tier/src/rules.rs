@@ -1,0 +1,297 @@
+//! How much a reply promises, by the prefix of its key: the longest that fits decides.
+
+use effects::{Level, Mark};
+use std::cmp::Reverse;
+use std::fmt;
+use std::str::FromStr;
+
+/// Most prefixes: each request compares its key with all of them.
+pub const PREFIXES_MAX: usize = 64;
+
+/// Bytes of the longest prefix: a key is no longer.
+const PREFIX_BYTES_MAX: usize = 250;
+
+/// How much a reply promises. Each level promises what those before it do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ack {
+    /// The log has it, in memory.
+    Memory,
+    /// The journal has given it to the system: it survives the end of the process.
+    Os,
+    /// It is on the disk: it survives a power cut.
+    Disk,
+    /// It is below the journal too: it survives the loss of the journal.
+    Backend,
+}
+
+/// The levels by their names.
+pub const ACK_NAMES: &[(&str, Ack)] =
+    &[("memory", Ack::Memory), ("os", Ack::Os), ("disk", Ack::Disk), ("backend", Ack::Backend)];
+
+/// The name of the level of keys that the tier does not keep.
+const NONE: &str = "none";
+
+impl fmt::Display for Ack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = ACK_NAMES.iter().find(|(_, ack)| ack == self);
+        f.write_str(named.map_or(NONE, |(name, _)| name))
+    }
+}
+
+impl FromStr for Ack {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let named = ACK_NAMES.iter().find(|(name, _)| *name == word).map(|(_, ack)| *ack);
+        named.ok_or_else(|| {
+            let names: Vec<_> = ACK_NAMES.iter().map(|(name, _)| *name).collect();
+            format!("the level \"{word}\"; it is one of {}", names.join(", "))
+        })
+    }
+}
+
+/// A prefix of keys, and how much replies about such keys promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrefixRule {
+    /// What the keys begin with.
+    pub prefix: String,
+    /// What a reply promises; `None`: the tier does not keep such keys.
+    pub ack: Option<Ack>,
+}
+
+impl fmt::Display for PrefixRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ack {
+            Some(ack) => write!(f, "{}={ack}", self.prefix),
+            None => write!(f, "{}={NONE}", self.prefix),
+        }
+    }
+}
+
+impl FromStr for PrefixRule {
+    type Err = String;
+
+    /// `PREFIX=LEVEL`. The level stands after the last `=`: a prefix may contain that character.
+    fn from_str(item: &str) -> Result<Self, String> {
+        let Some((prefix, word)) = item.rsplit_once('=') else {
+            return Err(format!("\"{item}\" has no level; write PREFIX=LEVEL"));
+        };
+        let ack = match word {
+            NONE => None,
+            word => Some(word.parse().map_err(|why| format!("\"{item}\" has {why}, {NONE}"))?),
+        };
+        Ok(Self { prefix: prefix.to_owned(), ack })
+    }
+}
+
+impl Ack {
+    /// All of them, the one that promises least first.
+    pub const ALL: [Self; 4] = [Self::Memory, Self::Os, Self::Disk, Self::Backend];
+
+    /// The level of the logs that stands for it.
+    #[inline]
+    #[must_use]
+    pub const fn level(self) -> Level {
+        Level::new(self as u8).expect("there are four levels at least")
+    }
+
+    /// Up to where the journal must have come with what a reply shows.
+    pub(crate) fn mark(self) -> Option<Mark> {
+        match self {
+            Self::Memory => None,
+            Self::Os => Some(Mark::Written),
+            Self::Disk | Self::Backend => Some(Mark::Durable),
+        }
+    }
+}
+
+/// Why there are no such rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RulesError {
+    /// A prefix is named twice.
+    Twice(String),
+    /// A prefix is empty, or longer than a key.
+    Length(usize),
+    /// There are too many prefixes.
+    TooMany(usize),
+    /// Keys that are not kept are named, before or after a change.
+    Kept,
+}
+
+impl fmt::Display for RulesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Twice(prefix) => write!(f, "prefix \"{prefix}\" is named twice; leave one out"),
+            Self::Length(bytes) => write!(
+                f,
+                "a prefix has {bytes} bytes; give it 1 to {PREFIX_BYTES_MAX}, the longest key"
+            ),
+            Self::TooMany(count) => {
+                write!(f, "there are {count} prefixes; name {PREFIXES_MAX} at most")
+            }
+            Self::Kept => f.write_str(
+                "which keys are kept (the level none) is chosen when the cell starts: change \
+                 tier.prefixes, and start it again",
+            ),
+        }
+    }
+}
+
+impl std::error::Error for RulesError {}
+
+/// What the replies about each key promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// Of keys with no prefix that is named.
+    base: Ack,
+    /// The most of any.
+    most: Ack,
+    /// The longest first.
+    prefixes: Box<[PrefixRule]>,
+    /// Whether keys with one of them are not kept.
+    has_unkept: bool,
+}
+
+impl Rules {
+    /// The same for all keys.
+    #[must_use]
+    pub fn all(base: Ack) -> Self {
+        Self { base, most: base, prefixes: Box::default(), has_unkept: false }
+    }
+
+    /// `base` for all keys but those with one of `prefixes`. Those with `None` are not kept: they
+    /// are in memory alone, as without a tier.
+    ///
+    /// # Errors
+    /// When a prefix is named twice, or too short or long, or there are too many.
+    pub fn new(base: Ack, mut prefixes: Vec<PrefixRule>) -> Result<Self, RulesError> {
+        if prefixes.len() > PREFIXES_MAX {
+            return Err(RulesError::TooMany(prefixes.len()));
+        }
+        let is_wrong = |bytes: &usize| !(1..=PREFIX_BYTES_MAX).contains(bytes);
+        if let Some(bytes) = prefixes.iter().map(|it| it.prefix.len()).find(is_wrong) {
+            return Err(RulesError::Length(bytes));
+        }
+        let order = |it: &PrefixRule| (it.prefix.len(), it.prefix.clone());
+        prefixes.sort_by_cached_key(|it| Reverse(order(it)));
+        if let Some(twice) = prefixes.windows(2).find(|two| two[0].prefix == two[1].prefix) {
+            return Err(RulesError::Twice(twice[0].prefix.clone()));
+        }
+        let most = prefixes.iter().filter_map(|it| it.ack).fold(base, Ack::max);
+        let has_unkept = prefixes.iter().any(|it| it.ack.is_none());
+        Ok(Self { base, most, prefixes: prefixes.into(), has_unkept })
+    }
+
+    /// What replies about `key` promise.
+    #[inline]
+    #[must_use]
+    pub fn ack(&self, key: &[u8]) -> Ack {
+        self.find(key).map_or(self.base, |it| it.ack.unwrap_or(Ack::Memory))
+    }
+
+    /// Whether the tier keeps `key`. What it does not keep is in memory alone.
+    #[inline]
+    #[must_use]
+    pub fn keeps(&self, key: &[u8]) -> bool {
+        !self.has_unkept || self.find(key).is_none_or(|it| it.ack.is_some())
+    }
+
+    #[inline]
+    fn find(&self, key: &[u8]) -> Option<&PrefixRule> {
+        self.prefixes.iter().find(|it| key.starts_with(it.prefix.as_bytes()))
+    }
+
+    /// What replies promise about keys with no prefix that is named.
+    #[must_use]
+    pub fn base(&self) -> Ack {
+        self.base
+    }
+
+    /// Whether replies about any key promise `ack`.
+    #[must_use]
+    pub fn have(&self, ack: Ack) -> bool {
+        self.base == ack || self.prefixes.iter().any(|it| it.ack == Some(ack))
+    }
+
+    /// The prefixes, the longest first.
+    pub fn prefixes(&self) -> impl Iterator<Item = &PrefixRule> {
+        self.prefixes.iter()
+    }
+
+    /// Whether any key is not kept.
+    pub(crate) fn has_unkept(&self) -> bool {
+        self.has_unkept
+    }
+
+    /// The most that replies about any key promise.
+    #[inline]
+    #[must_use]
+    pub fn most(&self) -> Ack {
+        self.most
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(prefix: &str, ack: Option<Ack>) -> PrefixRule {
+        PrefixRule { prefix: prefix.to_owned(), ack }
+    }
+
+    fn rules(prefixes: &[(&str, Ack)]) -> Result<Rules, RulesError> {
+        let of = |(prefix, ack): &(&str, Ack)| rule(prefix, Some(*ack));
+        Rules::new(Ack::Os, prefixes.iter().map(of).collect())
+    }
+
+    #[test]
+    fn what_is_not_kept_is_so_up_to_a_longer_prefix_that_is() {
+        let prefixes = [("a", Some(Ack::Disk)), ("a:", None), ("a:b", Some(Ack::Os))];
+        let prefixes = prefixes.map(|(prefix, ack)| rule(prefix, ack));
+        let rules = Rules::new(Ack::Os, prefixes.to_vec()).expect("three prefixes");
+        let of = |key: &str| (rules.keeps(key.as_bytes()), rules.ack(key.as_bytes()));
+        assert_eq!([of("b"), of("a")], [(true, Ack::Os), (true, Ack::Disk)]);
+        assert_eq!([of("a:c"), of("a:bc")], [(false, Ack::Memory), (true, Ack::Os)]);
+    }
+
+    #[test]
+    fn a_prefix_is_shown_as_it_is_read() {
+        for text in ["session:=memory", "a=b=disk", "x=os", "user/=backend", "page:=none"] {
+            assert_eq!(text.parse::<PrefixRule>().map(|it| it.to_string()), Ok(text.to_owned()));
+        }
+        let wrong =
+            |text: &str, what| text.parse::<PrefixRule>().is_err_and(|why| why.contains(what));
+        assert!(wrong("session:", "PREFIX=LEVEL") && wrong("a=fast", "\"fast\""));
+    }
+
+    #[test]
+    fn the_longest_prefix_decides() {
+        let named = [("a", Ack::Memory), ("a:b:", Ack::Backend), ("a:", Ack::Disk)];
+        let rules = rules(&named).expect("three prefixes");
+        let of = |key: &str| rules.ack(key.as_bytes());
+        assert_eq!([of("b"), of("a"), of("ab")], [Ack::Os, Ack::Memory, Ack::Memory]);
+        assert_eq!([of("a:"), of("a:b"), of("a:b:c")], [Ack::Disk, Ack::Disk, Ack::Backend]);
+        assert_eq!(rules.most(), Ack::Backend);
+        assert!(rules.have(Ack::Os) && rules.have(Ack::Disk));
+        assert_eq!(Rules::all(Ack::Disk).most(), Ack::Disk);
+    }
+
+    #[test]
+    fn rules_that_say_nothing_clear_are_refused() {
+        let twice = [("a", Ack::Memory), ("b", Ack::Os), ("a", Ack::Memory)];
+        assert_eq!(rules(&twice), Err(RulesError::Twice("a".to_owned())));
+        assert_eq!(rules(&[("", Ack::Os)]), Err(RulesError::Length(0)));
+        let long = "x".repeat(PREFIX_BYTES_MAX + 1);
+        assert_eq!(rules(&[(&long, Ack::Os)]), Err(RulesError::Length(PREFIX_BYTES_MAX + 1)));
+        let names: Vec<_> = (0..=PREFIXES_MAX).map(|number| number.to_string()).collect();
+        let many: Vec<_> = names.iter().map(|name| (&name[..], Ack::Os)).collect();
+        assert_eq!(rules(&many), Err(RulesError::TooMany(PREFIXES_MAX + 1)));
+    }
+
+    #[test]
+    fn each_level_promises_more_than_the_one_before_it() {
+        assert!(Ack::ALL.is_sorted());
+        let levels = Ack::ALL.map(|ack| ack.level().index());
+        assert_eq!(levels, [0, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,227 @@
+//! `ctl tier`: what the tier of one cell says of itself, and the request to write it back.
+
+use std::error::Error;
+use std::io::{IsTerminal, Write};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value, json};
+
+use super::client::{Client, NoAnswer};
+use super::style::{Style, Tone};
+use super::table::{Table, bytes};
+use super::wanted::Wanted;
+
+/// How often it is looked how much is dirty.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// What the names of the levels of prefixes begin with in that report.
+const ACK: &str = "ack:";
+
+/// The report `stats tier` of a cell.
+struct Report(Vec<(String, String)>);
+
+impl Report {
+    /// Asks a cell that has a tier.
+    fn take(client: &mut Client) -> Result<Self, Box<dyn Error>> {
+        let report = Self(client.stats("tier")?);
+        match report.text("tier") {
+            "off" => Err("this cell has no tier; it has one with volvox serve --tier-dir".into()),
+            _ => Ok(report),
+        }
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.0.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value)
+    }
+
+    fn number(&self, name: &str) -> u64 {
+        self.text(name).parse().unwrap_or(0)
+    }
+
+    /// All lines, numbers as numbers.
+    fn json(&self) -> Value {
+        let value = |text: &str| text.parse::<u64>().map_or_else(|_| json!(text), |it| json!(it));
+        let all = self.0.iter().map(|(name, text)| (name.clone(), value(text)));
+        Value::Object(all.collect::<Map<_, _>>())
+    }
+}
+
+/// Prints what the tier of the cell says of itself.
+pub(super) fn status(
+    wanted: &Wanted,
+    style: Style,
+    out: &mut dyn Write,
+) -> Result<(), Box<dyn Error>> {
+    let report = Report::take(&mut connect(wanted)?)?;
+    match wanted.json {
+        true => writeln!(out, "{}", report.json())?,
+        false => out.write_all(picture(&report).render(style).as_bytes())?,
+    }
+    Ok(())
+}
+
+fn picture(report: &Report) -> Table {
+    let mut table = Table::new(&["what", ">is", ">of", "note"]);
+    let mut row = |what: &str, is: String, of: String, note: (String, Tone)| {
+        let plain = |text: String| (text, Tone::Plain);
+        table.row(vec![plain(what.to_owned()), plain(is), plain(of), note]);
+    };
+    let number = |name: &str| report.number(name);
+    let share = |part: u64, whole: u64| {
+        let percent = part as f64 * 100.0 / whole.max(1) as f64;
+        (format!("{percent:.1} %"), if percent < 40.0 { Tone::Dim } else { Tone::Warn })
+    };
+    let dim = |text: &str| (text.to_owned(), Tone::Dim);
+    let state = match report.text("state") {
+        "ok" => ("ok".to_owned(), Tone::Good),
+        wrong => (wrong.to_owned(), Tone::Bad),
+    };
+    let (dirty, keys) = (number("dirty_keys"), number("dirty_keys_max"));
+    let (journal, most) = (number("journal_bytes"), number("journal_bytes_max"));
+    row("state", String::new(), String::new(), state);
+    row("database", String::new(), String::new(), dim(report.text("backend")));
+    row("dirty keys", dirty.to_string(), keys.to_string(), share(dirty, keys));
+    row("journal", bytes(journal), bytes(most), share(journal, most));
+    let through = number("through").to_string();
+    row("changes that wait", through, String::new(), dim("until the database has them"));
+    let flushed = number("flushed_keys").to_string();
+    row("written back", flushed, String::new(), dim(&bytes(number("flushed_bytes"))));
+    let notes = [
+        ("loads_journal", "found in the journal"),
+        ("loads_below", "found in the database"),
+        ("loads_missing", "found nowhere"),
+        ("loads_failed", "failed"),
+    ];
+    for (name, note) in notes {
+        row("lookups", number(name).to_string(), String::new(), dim(note));
+    }
+    let repairs = (number("repairs"), "times that the disk has refused the journal");
+    row("repairs", repairs.0.to_string(), String::new(), dim(repairs.1));
+    table
+}
+
+/// Has everything written back. Waits until nothing is dirty, if it is to `wait`; the code is 1 if
+/// something still is then.
+pub(super) fn flush(
+    wanted: &Wanted,
+    wait: Option<Duration>,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let (start, mut client) = (Instant::now(), connect(wanted)?);
+    let mut report = Report::take(&mut client)?;
+    let (first, written) = (report.number("dirty_keys"), report.number("flushed_keys"));
+    let mut progress = Progress { first, start, is_shown: std::io::stderr().is_terminal() };
+    loop {
+        ask(&mut client, "stats tier flush")?;
+        let is_over = wait.is_none_or(|wait| start.elapsed() >= wait);
+        if is_over || report.number("dirty_keys") == 0 {
+            break;
+        }
+        progress.show(&report);
+        sleep(LOOK);
+        report = Report::take(&mut client)?;
+    }
+    progress.end();
+    let (dirty, state) = (report.number("dirty_keys"), report.text("state"));
+    let flushed = report.number("flushed_keys").saturating_sub(written);
+    let seconds = start.elapsed().as_secs_f64();
+    let text = match (wanted.json, wait) {
+        (true, _) => json!({
+            "dirty_keys": dirty,
+            "flushed_keys": flushed,
+            "seconds": seconds,
+            "state": state,
+        })
+        .to_string(),
+        (false, None) => format!("{dirty} keys are being written back; see ctl tier status"),
+        (false, Some(_)) if dirty == 0 => {
+            format!("nothing is dirty: {flushed} keys were written back in {seconds:.1} s")
+        }
+        (false, Some(_)) => {
+            format!("{dirty} keys are dirty still after {seconds:.1} s, state: {state}")
+        }
+    };
+    writeln!(out, "{text}")?;
+    Ok(u8::from(wait.is_some() && dirty > 0))
+}
+
+/// Has answers promise what `rules` say, if there are any, and prints what they promise then.
+pub(super) fn policy(
+    wanted: &Wanted,
+    rules: &[String],
+    style: Style,
+    out: &mut dyn Write,
+) -> Result<(), Box<dyn Error>> {
+    let mut client = connect(wanted)?;
+    if let Some(word) = rules.iter().find(|word| word.contains(char::is_whitespace)) {
+        return Err(format!("\"{word}\" has a space; no key has one, so no prefix does").into());
+    }
+    if !rules.is_empty() {
+        ask(&mut client, &format!("stats tier policy {}", rules.join(" ")))?;
+    }
+    let report = Report::take(&mut client)?;
+    let prefixes =
+        report.0.iter().filter_map(|(name, level)| Some((name.strip_prefix(ACK)?, level)));
+    if wanted.json {
+        let prefixes: Map<_, _> =
+            prefixes.map(|(it, level)| (it.to_owned(), json!(level))).collect();
+        writeln!(out, "{}", json!({ "ack": report.text("ack"), "prefixes": prefixes }))?;
+        return Ok(());
+    }
+    let mut table = Table::new(&["prefix", "level"]);
+    let plain = |text: &str| (text.to_owned(), Tone::Plain);
+    prefixes.for_each(|(prefix, level)| table.row(vec![plain(prefix), plain(level)]));
+    table.row(vec![("all others".to_owned(), Tone::Dim), plain(report.text("ack"))]);
+    out.write_all(table.render(style).as_bytes())?;
+    Ok(())
+}
+
+fn ask(client: &mut Client, request: &str) -> Result<(), NoAnswer> {
+    client.send(request)?;
+    match client.next_line()? {
+        line if line == "OK" => Ok(()),
+        line => Err(NoAnswer::Line(line)),
+    }
+}
+
+/// The first cell that answers.
+fn connect(wanted: &Wanted) -> Result<Client, Box<dyn Error>> {
+    let mut refused = Vec::new();
+    for server in &wanted.servers {
+        match Client::connect(server, wanted.timeout) {
+            Ok(client) => return Ok(client),
+            Err(error) => refused.push(format!("{server}: {error}")),
+        }
+    }
+    Err(format!("no cell answers ({})", refused.join("; ")).into())
+}
+
+/// How far it is, on a terminal.
+struct Progress {
+    first: u64,
+    start: Instant,
+    is_shown: bool,
+}
+
+impl Progress {
+    fn show(&mut self, report: &Report) {
+        if !self.is_shown {
+            return;
+        }
+        let dirty = report.number("dirty_keys");
+        self.first = self.first.max(dirty);
+        let (done, seconds) = (self.first - dirty, self.start.elapsed().as_secs_f64());
+        let left = match done {
+            0 => String::new(),
+            done => format!(", about {:.0} s left", dirty as f64 * seconds / done as f64),
+        };
+        eprint!("\r\x1b[K{done} of {} keys written back{left}", self.first);
+    }
+
+    fn end(&self) {
+        if self.is_shown {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
