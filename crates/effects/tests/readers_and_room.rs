@@ -39,6 +39,25 @@ fn a_full_log_refuses_until_what_is_held_has_passed() {
 }
 
 #[test]
+fn what_goes_to_all_logs_goes_to_none_where_one_is_full() {
+    let cell = Cell::new(2, 1, 1);
+    let readers: Vec<_> = cell.lanes.logs().map(|(_, log)| join_level(log)).collect();
+    fill(&cell);
+    let mut sink = cell.sink();
+    let ends = || cell.lanes.logs().map(|(_, log)| log.end()).collect::<Vec<_>>();
+    let (full, bytes) = (ends(), [1; 200]);
+    assert!(full[0] > 0 && full[1] == 0, "{full:?}: only one of them is full");
+    let mut places = Vec::new();
+    assert_eq!(sink.other_in_all(200, &bytes, &mut places), Err(Refused::Full));
+    assert_eq!((ends(), places.len()), (full.clone(), 0));
+    let (_, log) = cell.lanes.logs().next().expect("there are two");
+    log.pass(readers[0], Mark::Written, full[0]);
+    log.pass(readers[0], Mark::Durable, full[0]);
+    assert_eq!(sink.other_in_all(200, &bytes, &mut places), Ok(()));
+    assert_eq!((ends(), places.len()), (vec![full[0] + 1, 1], 2));
+}
+
+#[test]
 fn nothing_is_freed_that_a_reader_holds() {
     let cell = Cell::new(1, 1, 1);
     let (log, mut sink) = (cell.log(), cell.sink());

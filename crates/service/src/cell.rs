@@ -20,7 +20,7 @@ use engine::{Engine, EngineConfig, EngineError};
 use memcache::{LINE_BYTES_MAX, Limits};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use tier::{Recovered, TierError};
 
 /// The longest user name and password together that a client may send, in bytes.
@@ -39,6 +39,8 @@ pub struct Options {
     pub allow_flush: bool,
     /// Whether `shutdown` is allowed.
     pub allow_shutdown: bool,
+    /// Whether clients may change what replies above a tier promise.
+    pub allow_policy: bool,
     /// Whether clients may list keys.
     pub allow_dump: bool,
     /// Who may use the cell; if absent, everyone.
@@ -286,6 +288,15 @@ impl Cell {
     /// Held by who flushes, from before it is in the first log until the cell knows of it.
     pub(crate) fn flush_order(&self) -> MutexGuard<'_, ()> {
         lock(&self.flush_order)
+    }
+
+    /// The same, unless another flush is being ordered.
+    pub(crate) fn try_flush_order(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.flush_order.try_lock() {
+            Ok(order) => Some(order),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Whether connections may hold `bytes` more, whether or not so much is free now.

@@ -40,6 +40,7 @@
 //!     limits: Limits::default(),
 //!     allow_flush: true,
 //!     allow_shutdown: false,
+//!     allow_policy: false,
 //!     allow_dump: false,
 //!     authenticate: None,
 //!     connections_part: 4,

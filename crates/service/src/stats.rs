@@ -229,10 +229,13 @@ fn tier_flush(cell: &Cell) -> &'static [u8] {
     }
 }
 
-/// `stats tier policy LEVEL [PREFIX=LEVEL ...]`, which is no report: what replies promise from now
-/// on, until the cell ends.
+/// `stats tier policy LEVEL [PREFIX=LEVEL ...]`, which is no report: what replies promise soon,
+/// until the cell ends. The report shows it once it holds.
 fn tier_policy(cell: &Cell, args: Words<'_>) -> Result<(), String> {
     let tiered = cell.tiered().ok_or("this cell has no tier")?;
+    if !cell.options().allow_policy {
+        return Err("this cell refuses it: protocol.allow_tier_policy is off".to_owned());
+    }
     let words: Result<Vec<_>, _> = args.map(std::str::from_utf8).collect();
     let words = words.map_err(|_| "a prefix is not UTF-8")?;
     let [level, prefixes @ ..] = &words[..] else {
@@ -241,7 +244,7 @@ fn tier_policy(cell: &Cell, args: Words<'_>) -> Result<(), String> {
     let base = level.parse()?;
     let prefixes: Result<Vec<_>, _> = prefixes.iter().map(|word| word.parse()).collect();
     let rules = Rules::new(base, prefixes?).map_err(|error| error.to_string())?;
-    tiered.tier().set_rules(rules).map_err(|error| error.to_string())
+    tiered.want_rules(rules).map_err(|error| error.to_string())
 }
 
 fn tier(cell: &Cell, out: &mut Vec<u8>) {

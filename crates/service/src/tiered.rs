@@ -21,7 +21,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tier::{Ack, Job, LiveRules, Outcome, Tier, TierReport, Wanted};
+use tier::{Ack, Job, LiveRules, Outcome, Rules, RulesError, Tier, TierReport, Wanted};
 
 /// After a lookup has failed, no other one begins for this long.
 const PAUSE_NS: u64 = 50_000_000;
@@ -108,6 +108,13 @@ impl Tiered {
     #[inline]
     pub(crate) fn rules(&self) -> &LiveRules {
         self.tier.rules()
+    }
+
+    /// Asks for other rules; the thread of the journal has them hold soon.
+    pub(crate) fn want_rules(&self, rules: Rules) -> Result<(), RulesError> {
+        self.tier.want_rules(rules)?;
+        self.press();
+        Ok(())
     }
 
     /// How it reaches the workers, once there is a server. The first call counts.
@@ -212,13 +219,17 @@ impl Tiered {
         self.flushes_all.swap(false, Ordering::AcqRel)
     }
 
-    /// Notes why nothing was written back just now, or that something was. Its room is free after
-    /// the next sync, for which changes may wait where much is dirty.
+    /// Notes why nothing was written back just now; `None`: nothing was in the way.
     pub fn set_unflushed(&self, why: Option<String>) {
-        if why.is_none() && self.tier.is_urgent() {
+        *lock(&self.unflushed) = why;
+    }
+
+    /// Something was written back: its room is free after the next sync, for which changes may wait
+    /// where much is dirty.
+    pub fn has_flushed(&self) {
+        if self.tier.is_urgent() {
             self.press();
         }
-        *lock(&self.unflushed) = why;
     }
 
     /// Why nothing was written back, the last time, if it was not.

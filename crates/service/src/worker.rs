@@ -504,12 +504,12 @@ impl Worker {
         Ok(())
     }
 
-    /// Carries out the delayed flush, unless another worker has done so meanwhile. Where a log is
+    /// Carries out the delayed flush, unless another worker does, or has done so. Where a log is
     /// full, the next batch tries again.
     #[cold]
     fn carry_out_flush(&mut self, now: Now) {
         let cell = self.cell.clone();
-        let _order = cell.flush_order();
+        let Some(_order) = cell.try_flush_order() else { return };
         if cell.is_flush_due(now) {
             let _ = self.flush_in_order();
         }

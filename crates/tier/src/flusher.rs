@@ -82,7 +82,7 @@ impl Gathered {
 
     fn flushed(&self) -> Flushed {
         let (keys, bytes) = (self.changes.len() as u64, self.bytes as u64);
-        Flushed { keys, bytes, has_more: self.is_full() }
+        Flushed { keys, bytes, has_freed: false, has_more: self.is_full() }
     }
 
     /// Takes a change; a later one of the same key takes the place of an earlier one.
@@ -105,6 +105,8 @@ pub struct Flushed {
     pub keys: u64,
     /// Bytes of their keys and records.
     pub bytes: u64,
+    /// Whether segments may be free that were not.
+    pub has_freed: bool,
     /// Whether there may be more to write back now.
     pub has_more: bool,
 }
@@ -135,7 +137,8 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
     }
     gathered.carry_out(layers)?;
     layers.journal.set_reached(&reached);
-    unread.map_or(Ok(gathered.flushed()), Err)
+    let has_freed = !reached.is_empty();
+    unread.map_or(Ok(Flushed { has_freed, ..gathered.flushed() }), Err)
 }
 
 /// Keys of a lane whose changes up to a position lie below now, or what came later.

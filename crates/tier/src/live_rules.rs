@@ -8,6 +8,8 @@ use std::sync::Arc;
 /// [`number`](Self::number).
 pub struct LiveRules {
     now: Mutex<Arc<Rules>>,
+    /// What was asked for, and is not in force yet.
+    wanted: Mutex<Option<Arc<Rules>>>,
     /// How often they were set.
     number: AtomicU64,
     /// What keys promise that no prefix names; the most that any promises; and the most that any
@@ -22,7 +24,8 @@ impl LiveRules {
     pub(crate) fn new(rules: Arc<Rules>) -> Self {
         let [base, most, ever] =
             [rules.base(), rules.most(), rules.most()].map(|ack| AtomicU64::new(ack as u64));
-        Self { now: Mutex::new(rules), number: AtomicU64::new(1), base, most, ever }
+        let wanted = Mutex::default();
+        Self { now: Mutex::new(rules), wanted, number: AtomicU64::new(1), base, most, ever }
     }
 
     /// The rules of now.
@@ -57,6 +60,16 @@ impl LiveRules {
     #[must_use]
     pub fn ever(&self) -> Ack {
         ack(&self.ever)
+    }
+
+    /// Asks for other rules. Of several that were asked for, the last ones are taken.
+    pub(crate) fn want(&self, rules: Arc<Rules>) {
+        *lock(&self.wanted) = Some(rules);
+    }
+
+    /// What was asked for since this was called last.
+    pub(crate) fn take_wanted(&self) -> Option<Arc<Rules>> {
+        lock(&self.wanted).take()
     }
 
     /// Has `rules` hold from now on.

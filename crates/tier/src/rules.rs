@@ -231,6 +231,14 @@ impl Rules {
     }
 }
 
+impl fmt::Display for Rules {
+    /// As they are written: `os order:=disk`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.base.fmt(f)?;
+        self.prefixes.iter().try_for_each(|it| write!(f, " {it}"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

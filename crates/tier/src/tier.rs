@@ -22,7 +22,6 @@ use crate::live_rules::LiveRules;
 use crate::lookups::{Begun, Finished, Lookups, Outcome, Ticket};
 use crate::rules::{Ack, Rules, RulesError};
 use crate::salvage::salvage;
-use crate::sync::{Mutex, lock};
 use base::{Now, SLICES, SliceId, Version};
 use effects::{LaneId, Lanes, Observer};
 use std::fmt;
@@ -241,7 +240,6 @@ impl Recovered {
             layers: Layers::new(journal, index, hasher, backend),
             rules: LiveRules::new(config.rules.clone()),
             lookups: Lookups::new(config.lookups_max, config.missing_max),
-            changes_rules: Mutex::default(),
             config,
             now_ns: AtomicU64::new(now.mono_ns),
             counters: Counters::default(),
@@ -334,8 +332,6 @@ pub struct Tier {
     layers: Layers,
     lookups: Lookups,
     rules: LiveRules,
-    /// Held while they are changed.
-    changes_rules: Mutex<()>,
     config: TierConfig,
     /// The moment of the last call that knew it.
     now_ns: AtomicU64,
@@ -349,21 +345,28 @@ impl Tier {
         &self.rules
     }
 
-    /// Has replies promise what `rules` say from now on. Those to requests that are under way
-    /// promise the one or the other.
+    /// Asks for other rules, which hold from the next [`Tier::adopt_rules`] on.
     ///
     /// # Errors
     /// When a key is not kept by the rules of before or after.
-    pub fn set_rules(&self, rules: Rules) -> Result<(), RulesError> {
+    pub fn want_rules(&self, rules: Rules) -> Result<(), RulesError> {
         if self.config.rules.has_unkept() || rules.has_unkept() {
             return Err(RulesError::Kept);
         }
-        let _changing = lock(&self.changes_rules);
-        let rules = Arc::new(rules);
+        self.rules.want(Arc::new(rules));
+        Ok(())
+    }
+
+    /// Has replies promise what was asked for last, if anything was. Those to requests that are
+    /// under way promise the one or the other. Returns the rules of before and after. Called by one
+    /// thread; it waits for the writers of the lanes.
+    pub fn adopt_rules(&self) -> Option<[Arc<Rules>; 2]> {
+        let rules = self.rules.take_wanted()?;
+        let before = self.rules.now();
         // A worker that promises more by them finds the journal ready for it.
         self.layers.journal.set_rules(&rules);
-        self.rules.set(rules);
-        Ok(())
+        self.rules.set(rules.clone());
+        Some([before, rules])
     }
 
     /// Wants a key that is not in memory, for a request of `worker`, which looks in memory again

@@ -72,6 +72,7 @@ pub(crate) fn cell(
         limits: memcache::Limits { value_bytes_max: VALUE_BYTES_MAX, ..Default::default() },
         allow_flush: true,
         allow_shutdown: false,
+        allow_policy: false,
         allow_dump: false,
         authenticate: None,
         connections_part: 4,

@@ -111,6 +111,7 @@ impl Rig {
             limits: Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() },
             allow_flush: true,
             allow_shutdown: false,
+            allow_policy: true,
             allow_dump: true,
             authenticate: None,
             connections_part: 4,

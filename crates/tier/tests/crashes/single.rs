@@ -633,7 +633,8 @@ fn what_is_not_durable_has_not_passed_a_level_that_keys_get_later() {
     for ack in [Ack::Disk, Ack::Backend] {
         let mut cell = Cell::new(Config { ack: Ack::Os, ..Config::shortest(1) }, 4);
         cell.set(0, 100).expect("there is room");
-        cell.life.tier.set_rules(Rules::all(ack)).expect("all keys are kept");
+        cell.life.tier.want_rules(Rules::all(ack)).expect("all keys are kept");
+        assert!(cell.life.tier.adopt_rules().is_some_and(|[_, now]| now.base() == ack));
         let (_, log) = cell.life.lanes.logs().next().expect("there is a lane");
         assert!(log.is_settled(Ack::Os.level()) && !log.is_settled(ack.level()), "{ack}");
         cell.sync();

@@ -174,6 +174,8 @@ pub static KEYS: &[Key] = keys! {
     protocol.allow_dump "allow-dump" ANY =>
         "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump.";
     protocol.allow_shutdown "allow-shutdown" ANY => "Serve shutdown, which stops the cell.";
+    protocol.allow_tier_policy "allow-tier-policy" ANY =>
+        "Serve stats tier policy, which changes what answers above a tier promise.";
     process.user "user" ANY =>
         "User to become when started as root; empty to stay root (volvox memcached stays root only \
          with -u root).";

@@ -136,6 +136,8 @@ pub struct ProtocolSettings {
     pub allow_dump: bool,
     /// `shutdown`.
     pub allow_shutdown: bool,
+    /// `stats tier policy`.
+    pub allow_tier_policy: bool,
 }
 
 /// The process as the system sees it.
@@ -254,7 +256,12 @@ impl Default for TierSettings {
 
 impl Default for ProtocolSettings {
     fn default() -> Self {
-        Self { allow_flush_all: true, allow_dump: true, allow_shutdown: false }
+        Self {
+            allow_flush_all: true,
+            allow_dump: true,
+            allow_shutdown: false,
+            allow_tier_policy: true,
+        }
     }
 }
 

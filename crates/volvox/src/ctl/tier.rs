@@ -1,5 +1,6 @@
 //! `ctl tier`: what the tier of one cell says of itself, and the request to write it back.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::{IsTerminal, Write};
 use std::thread::sleep;
@@ -14,6 +15,9 @@ use super::wanted::Wanted;
 
 /// How often it is looked how much is dirty.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// The same for levels that were asked for.
+const LOOK_SOON: Duration = Duration::from_millis(2);
 
 /// What the names of the levels of prefixes begin with in that report.
 const ACK: &str = "ack:";
@@ -37,6 +41,19 @@ impl Report {
 
     fn number(&self, name: &str) -> u64 {
         self.text(name).parse().unwrap_or(0)
+    }
+
+    /// The prefixes that have a level of their own.
+    fn prefixes(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(|(name, level)| Some((name.strip_prefix(ACK)?, &**level)))
+    }
+
+    /// Whether these levels hold: that of all keys, and those of prefixes.
+    fn has(&self, rules: &[String]) -> bool {
+        let [base, prefixes @ ..] = rules else { return true };
+        let is: BTreeSet<_> =
+            self.prefixes().map(|(prefix, level)| format!("{prefix}={level}")).collect();
+        self.text("ack") == base && is == prefixes.iter().cloned().collect()
     }
 
     /// All lines, numbers as numbers.
@@ -157,12 +174,22 @@ pub(super) fn policy(
     if let Some(word) = rules.iter().find(|word| word.contains(char::is_whitespace)) {
         return Err(format!("\"{word}\" has a space; no key has one, so no prefix does").into());
     }
+    let mut report = Report::take(&mut client)?;
     if !rules.is_empty() {
         ask(&mut client, &format!("stats tier policy {}", rules.join(" ")))?;
+        let asked = Instant::now();
+        report = Report::take(&mut client)?;
+        while !report.has(rules) {
+            if asked.elapsed() >= wanted.timeout {
+                let seconds = wanted.timeout.as_secs_f64();
+                let why = "the disk may be slow, or others have changed them";
+                return Err(format!("the levels are not those after {seconds} s: {why}").into());
+            }
+            sleep(LOOK_SOON);
+            report = Report::take(&mut client)?;
+        }
     }
-    let report = Report::take(&mut client)?;
-    let prefixes =
-        report.0.iter().filter_map(|(name, level)| Some((name.strip_prefix(ACK)?, level)));
+    let prefixes = report.prefixes();
     if wanted.json {
         let prefixes: Map<_, _> =
             prefixes.map(|(it, level)| (it.to_owned(), json!(level))).collect();

@@ -145,6 +145,7 @@ fn cell(
         limits,
         allow_flush: settings.protocol.allow_flush_all,
         allow_shutdown: settings.protocol.allow_shutdown,
+        allow_policy: settings.protocol.allow_tier_policy,
         allow_dump: settings.protocol.allow_dump,
         authenticate,
         connections_part: CONNECTIONS_PART,

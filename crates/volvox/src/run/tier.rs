@@ -19,7 +19,7 @@ use base::{Grant, MemoryBudget, Owner, SliceId, Version};
 use drivers::{Clock, Slot};
 use nix::sys::statvfs::statvfs;
 use service::{Cell, Loader, TierReach, Tiered, Woken};
-use tier::{BackendError, FIRST_MAX, Recovered, Tier, TierConfig};
+use tier::{BackendError, FIRST_MAX, Flushed, Recovered, Tier, TierConfig};
 
 use super::random::random;
 use crate::config::{Loaded, Origin, Settings, show_size};
@@ -220,6 +220,9 @@ fn sync(tiered: &Tiered, clock: &Clock) {
     let mut synced = clock.now();
     while !tiered.has_ended() {
         let presses = tiered.wait_to_sync(WRITE_INTERVAL);
+        if let Some([before, now]) = tiered.tier().adopt_rules() {
+            tracing::warn!("stats tier policy: answers promise \"{now}\" now, not \"{before}\"");
+        }
         let now = clock.now();
         let is_due = now.mono_ns - synced.mono_ns >= SYNC_INTERVAL.as_nanos() as u64;
         match is_due || presses || tiered.tier().presses() {
@@ -253,8 +256,11 @@ fn flush(tiered: &Tiered, clock: &Clock) {
         tiered.wait_to_flush(pause);
         all = tiered.takes_all() || all && pause.is_zero();
         pause = match write_back(tiered.tier(), clock, all) {
-            Ok(has_more) => {
+            Ok(Flushed { has_freed, has_more, .. }) => {
                 tiered.set_unflushed(None);
+                if has_freed {
+                    tiered.has_flushed();
+                }
                 if retry > RETRY_MIN {
                     tracing::info!("the tier is written back again");
                 }
@@ -272,12 +278,13 @@ fn flush(tiered: &Tiered, clock: &Clock) {
     }
 }
 
-/// Writes back what replies wait for, and then what is old enough, or `all`. Returns whether there
-/// may be more of either.
-fn write_back(tier: &Tier, clock: &Clock, all: bool) -> Result<bool, BackendError> {
+/// Writes back what replies wait for, and then what is old enough, or `all`. Returns the latter, and
+/// whether there may be more of either.
+fn write_back(tier: &Tier, clock: &Clock, all: bool) -> Result<Flushed, BackendError> {
     let through = tier.flush_through(clock.now());
     let flushed = tier.flush(clock.now(), all);
-    Ok(through?.has_more || flushed?.has_more)
+    let (through, flushed) = (through?, flushed?);
+    Ok(Flushed { has_more: through.has_more || flushed.has_more, ..flushed })
 }
 
 /// The length of the journal: as set, or no more than a part of its disk.

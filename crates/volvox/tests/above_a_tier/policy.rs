@@ -96,6 +96,10 @@ fn rules_that_mean_nothing_or_leave_keys_out_change_nothing() {
     let cell = Cell::start(&directory("policy-kept"), &["--tier-prefixes", "a=none"]);
     let (said, code) = cell.ctl(&["policy", "os"]);
     assert!(code == Some(1) && said.contains("is chosen when the cell starts"), "{said}");
+    let cell = Cell::start(&directory("policy-off"), &["--allow-tier-policy=false"]);
+    let (said, code) = cell.ctl(&["policy", "memory"]);
+    assert!(code == Some(1) && said.contains("protocol.allow_tier_policy is off"), "{said}");
+    assert_eq!(change(&cell, &[])["ack"], "os");
     let (said, code) = Cell::start_plain().ctl(&["policy", "os"]);
     assert!(code == Some(1) && said.contains("has no tier"), "{said}");
 }
