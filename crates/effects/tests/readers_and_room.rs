@@ -44,7 +44,8 @@ fn what_goes_to_all_logs_goes_to_none_where_one_is_full() {
     let readers: Vec<_> = cell.lanes.logs().map(|(_, log)| join_level(log)).collect();
     let mut sink = cell.sink();
     // Not the first of them, to which it goes first.
-    while cell.put(&mut sink, 1, &[7; 100]).is_ok() {}
+    let (lane, log) = cell.lanes.logs().nth(1).expect("there are two");
+    while sink.other(lane, 200, &[7; 200], true).is_ok() {}
     let ends = || cell.lanes.logs().map(|(_, log)| log.end()).collect::<Vec<_>>();
     let mut places = Vec::new();
     // There is a little more room for such entries, until there is none.
@@ -52,7 +53,6 @@ fn what_goes_to_all_logs_goes_to_none_where_one_is_full() {
     let full = ends();
     assert!(full[1] > full[0], "{full:?}: only one of them is full");
     assert_eq!(places.len() as u64, 2 * full[0]);
-    let (_, log) = cell.lanes.logs().nth(1).expect("there are two");
     log.pass(readers[1], Mark::Written, full[1]);
     log.pass(readers[1], Mark::Durable, full[1]);
     assert_eq!(sink.other_in_all(200, &[1; 200], &mut places), Ok(()));
