@@ -2,10 +2,7 @@
 
 use std::fmt;
 use std::io::{self, ErrorKind};
-use tier::{BackendError, Failure};
-
-/// Most bytes of a key. The fewest are 1.
-pub const KEY_BYTES_MAX: usize = 250;
+use tier::{BackendError, Failure, KEY_BYTES_MAX};
 
 /// The failure of a call that was not carried out because of `error`.
 pub fn failure_of(error: &io::Error) -> Failure {

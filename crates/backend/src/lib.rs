@@ -23,6 +23,5 @@ mod redb;
 
 pub use self::redb::RedbBackend;
 pub use directory::{Directory, DirectoryError};
-pub use failure::KEY_BYTES_MAX;
 pub use files::FilesBackend;
 pub use memory::{Fault, MemoryBackend};

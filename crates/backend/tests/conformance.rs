@@ -5,9 +5,11 @@ mod scratch;
 
 use backend::{Directory, FilesBackend, MemoryBackend, RedbBackend};
 use measure::rng::Rng;
+use pages::{MemoryObjects, Pages, PagesConfig};
 use scratch::Scratch;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use tier::{Backend, Change, Failure};
@@ -36,6 +38,12 @@ fn redb(path: &Path) -> Opened {
     Opened { backend, _directory: Some(directory) }
 }
 
+fn pages(_: &Path) -> Opened {
+    let config = PagesConfig { page_bytes: 2_000, apart_from: 1_000, cache_bytes: 10_000 };
+    let pages = Pages::open(Arc::new(MemoryObjects::new()), config).unwrap();
+    Opened { backend: Box::new(pages), _directory: None }
+}
+
 /// Runs each named promise over each named backend.
 macro_rules! conformance {
     ($backends:tt: $($promise:ident)*) => {
@@ -52,7 +60,7 @@ macro_rules! conformance {
     };
 }
 
-conformance! { [memory files redb]:
+conformance! { [memory files redb pages]:
     a_key_has_the_last_record_that_was_put
     keys_are_any_bytes_and_records_any_length
     keys_of_other_lengths_are_refused

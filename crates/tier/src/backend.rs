@@ -3,7 +3,11 @@
 //! A backend keeps a record for each key, and some notes of the tier itself. It does not look into
 //! either. Its calls block, and are made by threads of the tier alone.
 
+use base::{SliceId, SliceRange};
 use std::fmt;
+
+/// Most bytes of a key. The fewest are 1.
+pub const KEY_BYTES_MAX: usize = 250;
 
 /// One change of one key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +93,12 @@ pub trait Backend: Send + Sync {
     /// Whether the changes of one call of [`Backend::apply`] are carried out as one, also where the
     /// power is cut.
     fn is_atomic(&self) -> bool;
+
+    /// The slices whose keys are written for less together with those of `slice`; none, unless a
+    /// backend writes the keys of many slices at once anyway.
+    fn group(&self, _slice: SliceId) -> SliceRange {
+        SliceRange::NONE
+    }
 
     /// The note of this name. Notes are few and short.
     ///

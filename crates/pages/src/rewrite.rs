@@ -1,0 +1,175 @@
+//! How changes of the keys of one run become new pages, and a new map that names them.
+
+use crate::map::{Entry, Map};
+use crate::name::{self, Id};
+use crate::objects::Object;
+use crate::opening::Run;
+use crate::page::{self, Content, Row, Spot};
+use crate::store::Store;
+use tier::{BackendError, Failure};
+
+/// Pages that are read and written at once.
+const PAGES_AT_ONCE: usize = 8;
+
+/// A change of one key.
+pub(crate) struct Next<'a> {
+    pub(crate) spot: Spot,
+    /// `None`: the key has no record any more.
+    pub(crate) record: Option<&'a [u8]>,
+}
+
+/// How long pages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lengths {
+    /// A page is cut where it would be longer.
+    pub(crate) page_bytes: usize,
+    /// A longer record is an object of its own.
+    pub(crate) apart_from: usize,
+}
+
+/// A run after its changes.
+#[derive(Default)]
+pub(crate) struct Rewritten {
+    pub(crate) map: Map,
+    /// Objects that were created, and count once the map does.
+    pub(crate) made: Vec<String>,
+    /// Pages that do not count any more then, and records that had objects of their own.
+    pub(crate) replaced: Vec<Id>,
+    pub(crate) dropped: Vec<String>,
+}
+
+impl Rewritten {
+    /// Whether the map is another one.
+    pub(crate) fn changes(&self) -> bool {
+        !self.made.is_empty() || !self.replaced.is_empty()
+    }
+}
+
+/// Creates the pages of `run` with these changes, of at least one key, in the order of their keys.
+/// `made` has what was created also where this fails.
+pub(crate) fn rewrite(
+    store: &Store,
+    (number, run): (usize, &Run),
+    changes: &[Next<'_>],
+    lengths: Lengths,
+    into: &mut Rewritten,
+) -> Result<(), BackendError> {
+    let entries = &run.map.entries;
+    let place = |next: &Next<'_>| run.map.find(&next.spot).unwrap_or(0);
+    let groups: Vec<&[Next<'_>]> = changes.chunk_by(|a, b| place(a) == place(b)).collect();
+    let mut kept = 0;
+    for groups in groups.chunks(PAGES_AT_ONCE) {
+        let places: Vec<usize> = groups.iter().map(|group| place(&group[0])).collect();
+        let ids: Vec<Id> =
+            places.iter().filter_map(|place| entries.get(*place)).map(|it| it.page).collect();
+        let names: Vec<String> = ids.iter().map(|id| name::page(*id)).collect();
+        let mut before = ids.iter().zip(store.objects.get_all(&names)?);
+        let mut objects = Vec::new();
+        for (place, group) in places.iter().zip(groups) {
+            let rows = match before.next() {
+                Some((id, object)) => rows_of(store, *id, object)?,
+                None => Vec::new(),
+            };
+            into.map.entries.extend_from_slice(&entries[kept..(*place).min(entries.len())]);
+            kept = (place + 1).min(entries.len());
+            let first = entries.get(*place).map(|entry| entry.first.clone());
+            let is_changed = has_changed(&rows, group);
+            if let (Some(entry), false) = (entries.get(*place), is_changed) {
+                into.map.entries.push(entry.clone());
+                continue;
+            }
+            into.replaced.extend(entries.get(*place).map(|entry| entry.page));
+            let rows = merge(store, rows, group, lengths, (&mut objects, &mut into.dropped));
+            put_pages(store, &rows, (first.unwrap_or_default(), lengths), into, &mut objects);
+        }
+        into.made.extend(objects.iter().map(|object| object.name.clone()));
+        store.objects.create_all(&objects)?;
+    }
+    into.map.entries.extend_from_slice(&entries[kept..]);
+    // The first page has whatever comes before its own first key.
+    if let Some(entry) = into.map.entries.first_mut() {
+        entry.first = Spot::default();
+    }
+    debug_assert!(into.map.entries.windows(2).all(|two| two[0].first < two[1].first), "{number}");
+    Ok(())
+}
+
+/// The rows of a page that a map names.
+fn rows_of(store: &Store, id: Id, object: Option<Vec<u8>>) -> Result<Vec<Row>, BackendError> {
+    let Some(object) = object else { return Err(gone(store, &name::page(id))) };
+    let wrong = || {
+        let what = format!("{} is not what was written", name::page(id));
+        store.error(Failure::Corrupt, &what)
+    };
+    page::decode(id, &object).ok_or_else(wrong)
+}
+
+/// The error where an object that a map or a page names is not there.
+pub(crate) fn gone(store: &Store, name: &str) -> BackendError {
+    match store.check_epoch() {
+        Err(error) => error,
+        Ok(()) => store.error(Failure::Corrupt, &format!("{name} is not there, and should be")),
+    }
+}
+
+/// Whether the changes make anything else of these rows.
+fn has_changed(rows: &[Row], changes: &[Next<'_>]) -> bool {
+    let has = |spot: &Spot| rows.binary_search_by(|row| row.spot.cmp(spot)).is_ok();
+    changes.iter().any(|next| next.record.is_some() || has(&next.spot))
+}
+
+/// The rows with the changes; both are in order. Records that are long become objects.
+fn merge(
+    store: &Store,
+    rows: Vec<Row>,
+    changes: &[Next<'_>],
+    lengths: Lengths,
+    (objects, dropped): (&mut Vec<Object>, &mut Vec<String>),
+) -> Vec<Row> {
+    let mut merged = Vec::with_capacity(rows.len() + changes.len());
+    let mut rows = rows.into_iter().peekable();
+    for Next { spot, record } in changes {
+        while let Some(row) = rows.next_if(|row| row.spot < *spot) {
+            merged.push(row);
+        }
+        if let Some(row) = rows.next_if(|row| row.spot == *spot)
+            && let Content::Apart(id) = row.content
+        {
+            dropped.push(name::value(row.key(), id));
+        }
+        let Some(record) = record else { continue };
+        let content = match record.len() > lengths.apart_from {
+            false => Content::Here(record.to_vec()),
+            true => {
+                let id = store.id();
+                let name = name::value(spot.key(), id);
+                objects.push(Object { name, bytes: record.to_vec() });
+                Content::Apart(id)
+            }
+        };
+        merged.push(Row { spot: spot.clone(), content });
+    }
+    merged.extend(rows);
+    merged
+}
+
+/// Cuts rows into pages. The first of them begins at `first`.
+fn put_pages(
+    store: &Store,
+    rows: &[Row],
+    (first, lengths): (Spot, Lengths),
+    into: &mut Rewritten,
+    objects: &mut Vec<Object>,
+) {
+    if rows.is_empty() {
+        return;
+    }
+    let cuts = page::cuts(rows, lengths.page_bytes);
+    let begins = std::iter::once((0, first)).chain(cuts.iter().cloned());
+    let ends = cuts.iter().map(|(at, _)| *at).chain([rows.len()]);
+    for ((begin, first), end) in begins.zip(ends) {
+        let id = store.id();
+        objects.push(Object { name: name::page(id), bytes: page::encode(id, &rows[begin..end]) });
+        into.map.entries.push(Entry { first, page: id });
+    }
+}

@@ -1,0 +1,209 @@
+//! Random lives of writers above objects that fail, answer late, and carry out late what failed:
+//! nothing that was applied is lost, and a writer that was taken over changes nothing.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use measure::rng::Rng;
+use pages::{Call, Fault, MemoryObjects, Pages, PagesConfig};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tier::{Backend, Change, Failure};
+
+/// Short pages, so that they are cut, and a cache of three of them.
+const CONFIG: PagesConfig = PagesConfig { page_bytes: 600, apart_from: 150, cache_bytes: 2_000 };
+const KEYS: u64 = 60;
+const STEPS: u64 = 60;
+
+/// What a key may have: what was applied last, and what calls that failed since wanted.
+type Model = BTreeMap<Vec<u8>, Vec<Option<Vec<u8>>>>;
+
+struct Life {
+    objects: Arc<MemoryObjects>,
+    rng: Rng,
+    model: Model,
+    /// Of a call that failed: what is applied again, as a flusher does.
+    pending: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    /// Writers that were taken over.
+    deposed: Vec<Pages>,
+    number: u64,
+    seed: u64,
+}
+
+impl Life {
+    fn new(seed: u64) -> Self {
+        Self {
+            objects: Arc::new(MemoryObjects::new()),
+            rng: Rng::new(seed, 0),
+            model: Model::new(),
+            pending: BTreeMap::new(),
+            deposed: Vec::new(),
+            number: 0,
+            seed,
+        }
+    }
+
+    /// Of a thousand calls, `per_mille` fail.
+    fn fail(&mut self, per_mille: u64) {
+        let mut rng = Rng::new(self.rng.next_u64(), 0);
+        self.objects.set_faults(move |call, _| {
+            if rng.below(1_000) >= per_mille {
+                return None;
+            }
+            let is_change = matches!(call, Call::Create | Call::Delete);
+            Some(match rng.below(3) {
+                0 if is_change => Fault::Late,
+                1 if is_change => Fault::Unanswered,
+                _ => Fault::Refused(Failure::Transient),
+            })
+        });
+    }
+
+    /// A writer, which the bucket may refuse some times.
+    fn open(&mut self) -> Pages {
+        for _ in 0..20 {
+            if let Ok(pages) = Pages::open(self.objects.clone(), CONFIG) {
+                return pages;
+            }
+        }
+        self.fail(0);
+        Pages::open(self.objects.clone(), CONFIG).unwrap()
+    }
+
+    fn change(&mut self, pages: &Pages) {
+        for _ in 0..=self.rng.below(12) {
+            let key = format!("key/{}", self.rng.below(KEYS)).into_bytes();
+            self.number += 1;
+            let length = if self.rng.below(8) == 0 { 200 } else { 8 + self.rng.below(60) };
+            let mut record = self.number.to_le_bytes().to_vec();
+            record.resize(length as usize, b'.');
+            self.pending.insert(key, (self.rng.below(4) > 0).then_some(record));
+        }
+        let changes: Vec<Change<'_>> = self.pending.iter().map(change).collect();
+        let applied = pages.apply(&changes);
+        for (key, record) in &self.pending {
+            let states = self.model.entry(key.clone()).or_insert_with(|| vec![None]);
+            if applied.is_ok() {
+                states.clear();
+            }
+            states.push(record.clone());
+        }
+        if applied.is_ok() {
+            self.pending.clear();
+        }
+    }
+
+    /// What all keys have is possible, and stays.
+    fn check(&mut self, pages: &Pages) {
+        for (key, states) in &mut self.model {
+            let mut record = Vec::new();
+            let Ok(is_there) = pages.get(key, &mut record) else { continue };
+            let found = is_there.then_some(record);
+            let seed = self.seed;
+            let name = String::from_utf8_lossy(key);
+            assert!(states.contains(&found), "seed {seed}, {name}: {found:?}, not {states:?}");
+        }
+    }
+
+    fn step(&mut self, pages: Pages) -> Pages {
+        match self.rng.below(20) {
+            0 => {
+                self.objects.land(1 + self.rng.below(5) as usize);
+                pages
+            }
+            // A kill and a new start.
+            1 => {
+                drop(pages);
+                self.open()
+            }
+            // A takeover while the old one runs.
+            2 => {
+                let next = self.open();
+                self.deposed.push(pages);
+                next
+            }
+            3 => {
+                let per_mille = [0, 0, 20, 200][self.rng.below(4) as usize];
+                self.fail(per_mille);
+                pages
+            }
+            4 if !self.deposed.is_empty() => {
+                let number = self.rng.below(self.deposed.len() as u64) as usize;
+                let key = format!("key/{}", self.rng.below(KEYS)).into_bytes();
+                let change = Change::Put { key: &key, record: b"of a deposed writer" };
+                let seed = self.seed;
+                assert!(self.deposed[number].apply(&[change]).is_err(), "seed {seed}");
+                pages
+            }
+            5..=8 => {
+                self.check(&pages);
+                pages
+            }
+            _ => {
+                self.change(&pages);
+                pages
+            }
+        }
+    }
+}
+
+fn change<'a>((key, record): (&'a Vec<u8>, &'a Option<Vec<u8>>)) -> Change<'a> {
+    match record {
+        Some(record) => Change::Put { key, record },
+        None => Change::Delete { key },
+    }
+}
+
+/// Seeds that are run: `PAGES_SEEDS=5000 cargo test -p pages --test lives` for more.
+fn seeds() -> u64 {
+    std::env::var("PAGES_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+}
+
+#[test]
+fn nothing_that_was_applied_is_lost_and_a_deposed_writer_changes_nothing() {
+    for seed in 0..seeds() {
+        let mut life = Life::new(seed);
+        let mut pages = life.open();
+        for _ in 0..STEPS {
+            pages = life.step(pages);
+        }
+        life.fail(0);
+        life.objects.land(usize::MAX);
+        life.check(&pages);
+        drop(pages);
+        let pages = life.open();
+        life.check(&pages);
+        life.change(&pages);
+        assert!(life.pending.is_empty(), "seed {seed}: nothing fails any more");
+        life.check(&pages);
+        let read = |key: &Vec<u8>| pages.get(key, &mut Vec::new());
+        assert!(life.model.keys().all(|key| read(key).is_ok()), "seed {seed}");
+    }
+}
+
+/// After a start without faults, and as many changes as a sweep takes, the bucket has what counts
+/// and nothing else, but for long records that a failed call has left.
+#[test]
+fn what_does_not_count_is_deleted() {
+    for seed in 0..seeds() / 10 {
+        let mut life = Life::new(seed);
+        let mut pages = life.open();
+        for _ in 0..STEPS {
+            pages = life.step(pages);
+        }
+        life.fail(0);
+        life.objects.land(usize::MAX);
+        let pages = life.open();
+        (0..3).for_each(|_| life.change(&pages));
+        let names = |prefix| life.objects.names(prefix);
+        assert_eq!((names("map/").len(), names("epoch/").len()), (64, 1), "seed {seed}");
+        let pages_before = names("page/");
+        for name in &pages_before {
+            life.objects.lose(name);
+            let is_read = life.model.keys().all(|key| {
+                let fresh = Pages::open(life.objects.clone(), CONFIG).unwrap();
+                fresh.get(key, &mut Vec::new()).is_ok()
+            });
+            assert!(!is_read, "seed {seed}: {name} is named by nothing");
+            break;
+        }
+    }
+}
