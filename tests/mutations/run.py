@@ -34,6 +34,7 @@ PATHS = [
     "crates/effects",
     "crates/engine",
     "crates/memcache",
+    "crates/pages",
     "crates/peer",
     "crates/quorum",
     "crates/ring",

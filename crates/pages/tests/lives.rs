@@ -3,10 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use measure::rng::Rng;
-use pages::{Call, Fault, MemoryObjects, Pages, PagesConfig};
+use pages::{Call, Created, Fault, MemoryObjects, Object, Objects, Pages, PagesConfig};
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use tier::{Backend, Change, Failure};
+use std::sync::{Arc, Mutex};
+use tier::{Backend, BackendError, Change, Failure};
 
 /// Short pages, so that they are cut, and a cache of three of them.
 const CONFIG: PagesConfig = PagesConfig { page_bytes: 600, apart_from: 150, cache_bytes: 2_000 };
@@ -176,6 +176,61 @@ fn nothing_that_was_applied_is_lost_and_a_deposed_writer_changes_nothing() {
         life.check(&pages);
         let read = |key: &Vec<u8>| pages.get(key, &mut Vec::new());
         assert!(life.model.keys().all(|key| read(key).is_ok()), "seed {seed}");
+    }
+}
+
+/// Two writers find the same epochs, and begin: the later of them takes another one, and the earlier
+/// one learns it.
+#[test]
+fn of_two_that_begin_at_once_one_counts() {
+    let objects = Arc::new(MemoryObjects::new());
+    drop(Pages::open(objects.clone(), CONFIG).unwrap());
+    let (beside, inner) = (objects.clone(), Mutex::new(None));
+    let first = Arc::new(inner);
+    let kept = first.clone();
+    let between = Between {
+        objects,
+        act: Mutex::new(Some(Box::new(move || {
+            *kept.lock().unwrap() = Some(Pages::open(beside, CONFIG).unwrap());
+        }))),
+    };
+    let second = Pages::open(Arc::new(between), CONFIG).unwrap();
+    let first = first.lock().unwrap().take().expect("it has begun between");
+    let put = |pages: &Pages| pages.apply(&[Change::Put { key: b"key", record: b"record" }]);
+    let refused = put(&first).unwrap_err();
+    assert_eq!(refused.failure, Failure::Permanent);
+    assert!(refused.what.contains("another cell has taken it over"), "{refused}");
+    put(&second).unwrap();
+}
+
+/// Objects, before whose first creation something else happens.
+struct Between {
+    objects: Arc<MemoryObjects>,
+    act: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl Objects for Between {
+    fn name(&self) -> &str {
+        self.objects.name()
+    }
+
+    fn create(&self, object: &Object) -> Result<Created, BackendError> {
+        if let Some(act) = self.act.lock().unwrap().take() {
+            act();
+        }
+        self.objects.create(object)
+    }
+
+    fn get(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        self.objects.get(name)
+    }
+
+    fn list(&self, prefix: &str, after: &str, max: usize) -> Result<Vec<String>, BackendError> {
+        self.objects.list(prefix, after, max)
+    }
+
+    fn delete(&self, names: &[String]) -> Result<(), BackendError> {
+        self.objects.delete(names)
     }
 }
 
