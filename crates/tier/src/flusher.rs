@@ -8,6 +8,9 @@
 //! Only durable records are written back: else a start after a power cut would put an older value
 //! over a newer one below. A change leaves the index only if nothing newer has come meanwhile.
 //!
+//! Where a backend writes the keys of many slices at once, all that is dirty of these slices goes with
+//! the oldest record of them.
+//!
 //! One thread flushes at a time, so at most one change of a key is on its way below.
 
 use crate::backend::{BackendError, Change, Failure};
@@ -18,7 +21,7 @@ use crate::journal::{
 use crate::key::KeyHash;
 use crate::layers::{Layers, unreadable};
 use crate::stored::Stored;
-use base::{Effect, Now, SliceId, Version};
+use base::{Effect, Now, SliceId, SliceRange, Version};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
@@ -34,6 +37,9 @@ const READ_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes that are read of a segment at once, unless a batch is longer.
 const READ_BYTES: usize = 1 << 20;
+
+/// Keys that are gathered with one that is old, at most.
+const GROUP_MAX: usize = 65_536;
 
 /// Times that a key is looked at which changes meanwhile.
 const TRIES_MAX: usize = 4;
@@ -311,8 +317,10 @@ fn gather_segment(
         let mut taken = 0;
         while let Some((head, payload)) = BatchHead::open(segment.seed, &bytes[taken..]) {
             let begin = at + taken as u32;
-            if head.kind == BatchKind::Records {
-                gather_batch(layers, (segment.number(), begin), payload, now, gathered)?;
+            if head.kind == BatchKind::Records
+                && !gather_batch(layers, (segment.number(), begin), payload, now, gathered)?
+            {
+                return Ok(begin);
             }
             taken += BATCH_HEAD_BYTES + payload.len();
             if gathered.is_full() {
@@ -337,13 +345,14 @@ fn gather_segment(
     Ok(at)
 }
 
+/// Returns whether all of it is gathered.
 fn gather_batch(
     layers: &Layers,
     (segment, begin): (u32, u32),
     payload: &[u8],
     now: Now,
     gathered: &mut Gathered,
-) -> Result<(), BackendError> {
+) -> Result<bool, BackendError> {
     for record in records(payload) {
         let record = record
             .map_err(|what| unreadable(segment, &io::Error::new(io::ErrorKind::InvalidData, what)));
@@ -359,8 +368,61 @@ fn gather_batch(
         if (named.place.segment, named.place.offset) != (segment, offset) && !is_touch {
             continue;
         }
+        let group = layers.backend.group(slice);
+        if !group.is_empty() {
+            if gathered.places.contains_key(&hash) {
+                continue;
+            }
+            if gathered.is_full() {
+                return Ok(false);
+            }
+            gather_group(layers, group, now, gathered)?;
+            if gathered.places.contains_key(&hash) {
+                continue;
+            }
+        }
         let change = (slice, version, &effect);
         gather_change(layers, change, (hash, &named, is_indexed), now, gathered)?;
+    }
+    Ok(true)
+}
+
+/// Gathers what is dirty of a group of slices and durable, in the order of the slices: what is
+/// written together.
+fn gather_group(
+    layers: &Layers,
+    group: SliceRange,
+    now: Now,
+    gathered: &mut Gathered,
+) -> Result<(), BackendError> {
+    let mut found = Vec::new();
+    layers.index.for_each(|hash, _| {
+        if group.contains(hash.slice()) && found.len() < GROUP_MAX {
+            found.push(hash);
+        }
+    });
+    found.sort_by_key(|hash| hash.slice());
+    for hash in found {
+        if gathered.is_full() {
+            break;
+        }
+        if gathered.places.contains_key(&hash) {
+            continue;
+        }
+        // Before the index is asked again, as for what is read in order.
+        let is_indexed = layers.journal.has_indexed(hash.slice());
+        let Some(named) = layers.index.get(hash).filter(|it| layers.journal.is_durable(it.place))
+        else {
+            continue;
+        };
+        // What cannot be read is reported when its own turn comes.
+        let Ok(Some(bytes)) = read(layers, named.place) else { continue };
+        if let Ok((effects::Entry::Change { slice, version, effect, .. }, _)) =
+            effects::Entry::decode(&bytes)
+        {
+            let change = (slice, version, &effect);
+            gather_change(layers, change, (hash, &named, is_indexed), now, gathered)?;
+        }
     }
     Ok(())
 }

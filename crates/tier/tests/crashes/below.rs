@@ -2,6 +2,8 @@
 
 use crate::disk::SimDisk;
 use backend::MemoryBackend;
+use base::{SliceId, SliceRange};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tier::{Backend, BackendError, Change, Failure, Stored};
 
@@ -9,13 +11,21 @@ use tier::{Backend, BackendError, Change, Failure, Stored};
 pub struct SimBackend {
     pub memory: MemoryBackend,
     disk: SimDisk,
+    /// Slices whose keys are written together; 0: each key is written for itself.
+    group: AtomicUsize,
     /// What happens in the next call that changes something.
     during: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl SimBackend {
     pub fn new(disk: SimDisk) -> Arc<Self> {
-        Arc::new(Self { memory: MemoryBackend::new(), disk, during: Mutex::default() })
+        let (memory, group) = (MemoryBackend::new(), AtomicUsize::new(0));
+        Arc::new(Self { memory, disk, group, during: Mutex::default() })
+    }
+
+    /// Has the keys of so many slices written together.
+    pub fn group_by(&self, slices: usize) {
+        self.group.store(slices, Ordering::Relaxed);
     }
 
     /// Lets `work` happen while the next changes are carried out.
@@ -26,6 +36,7 @@ impl SimBackend {
     /// Another one next to `disk`, with the same records.
     pub fn copy(&self, disk: SimDisk) -> Arc<Self> {
         let copy = Self::new(disk);
+        copy.group_by(self.group.load(Ordering::Relaxed));
         for (key, record) in self.memory.records() {
             let put = Change::Put { key: &key, record: &record };
             copy.memory.apply(&[put]).expect("it has no fault");
@@ -52,6 +63,12 @@ fn stopped() -> BackendError {
 }
 
 impl Backend for SimBackend {
+    fn group(&self, slice: SliceId) -> SliceRange {
+        let slices = self.group.load(Ordering::Relaxed);
+        let first = slice.index() - slice.index().checked_rem(slices).unwrap_or(0);
+        SliceRange::new(first..first + slices)
+    }
+
     fn name(&self) -> &str {
         "simulated"
     }

@@ -7,7 +7,7 @@ use crate::disk::{Fault, SimDisk};
 use crate::life::{Config, Given, Life, Unreadable, VALUE_BYTES_MAX};
 use crate::model::{Item, KeyModel, KeyState};
 use backend::Fault as BackendFault;
-use base::{Facts, Now, Refused, Removal, SliceId, SliceRange};
+use base::{Facts, Now, Refused, Removal, SLICES, SliceId, SliceRange};
 use measure::rng::Rng;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -113,8 +113,11 @@ impl World {
         // Few slices: they are in all lanes.
         let count = 2 + rng.below(20);
         let keys = (0..count).map(|number| KeyModel::new(format!("key-{number}").into_bytes()));
+        let backend = SimBackend::new(disk.clone());
+        // Half of all runs are above one that writes a quarter of the slices at once.
+        backend.group_by(if seed % 2 == 1 { SLICES / 4 } else { 0 });
         Self {
-            backend: SimBackend::new(disk.clone()),
+            backend,
             keys: keys.collect(),
             disk,
             config,
