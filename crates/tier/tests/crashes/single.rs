@@ -641,3 +641,29 @@ fn what_is_not_durable_has_not_passed_a_level_that_keys_get_later() {
         assert!(log.is_settled(ack.level()), "{ack}: it was durable before it was to be below");
     }
 }
+
+#[test]
+fn of_a_batch_that_is_written_back_in_two_rounds_nothing_stays_dirty() {
+    let config = Config { journal_bytes: 64 << 20, ..Config::shortest(1) };
+    let mut cell = Cell::new(config, 300);
+    // Each key goes with those of its slice alone: more than goes below in one round.
+    cell.backend.group_by(1);
+    for keys in (0..300).collect::<Vec<_>>().chunks(2) {
+        for key in keys {
+            let value = vec![b'v'; 19_000];
+            let item = (value, Facts::default());
+            cell.life.set(&mut cell.given, &mut cell.keys[*key], item).expect("there is room");
+        }
+        cell.life.sink.end_batch();
+        cell.sync();
+    }
+    let (mut rounds, mut keys) = (0, 0);
+    while let flushed = cell.life.tier.flush(NOW, true).expect("nothing fails")
+        && flushed.keys > 0
+    {
+        (rounds, keys) = (rounds + 1, keys + flushed.keys);
+    }
+    assert_eq!((rounds, keys, cell.life.tier.dirty()), (2, 300, 0));
+    cell.begin_again();
+    cell.check();
+}
