@@ -181,7 +181,7 @@ fn open(path: &Path) -> io::Result<fs::File> {
 }
 
 /// Creates a directory and what is missing above it. Each is durable before the next.
-fn create(path: &Path) -> io::Result<()> {
+pub fn create(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
     }

