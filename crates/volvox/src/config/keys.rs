@@ -39,6 +39,7 @@ impl Key {
     }
 }
 
+const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
@@ -153,6 +154,23 @@ pub static KEYS: &[Key] = keys! {
     tier.directory "tier-dir" ANY =>
         "Directory of a journal and of a database below the memory: what is stored outlives the \
          process and the memory. Never give it to two cells. Empty: the cell has no tier.";
+    tier.database "tier-database" ANY =>
+        "What keeps what is written back. redb: one file in the directory of the tier. files: a \
+         file for each key there, which other programs can read. s3://BUCKET/ROOT and \
+         gs://BUCKET/ROOT: pages of keys in a bucket (a binary with the features s3 and gcs). \
+         file:DIRECTORY: the same in a directory. Never give one to two cells.";
+    tier.bucket_endpoint "tier-bucket-endpoint" ANY =>
+        "Address of the service of the bucket, http://HOST:PORT or https://HOST. Empty: that in \
+         AWS_ENDPOINT_URL or STORAGE_EMULATOR_HOST, or the service's own. Credentials come from \
+         the environment, as for the tools of the services.";
+    tier.bucket_region "tier-bucket-region" ANY =>
+        "Region of a bucket of S3. Empty: that in AWS_REGION.";
+    tier.bucket_timeout_s "tier-bucket-timeout-s" Rule { unit: Unit::Seconds, range: 1..=300 } =>
+        "Seconds that a request to the bucket may take.";
+    tier.page_bytes "tier-page-bytes" Rule { unit: Unit::Bytes, range: 16 * KIB..=4 * MIB } =>
+        "The longest page of a bucket: all keys of a page are written for one that changes.";
+    tier.apart_from "tier-apart-from" Rule { unit: Unit::Bytes, range: 0..=MIB } =>
+        "In a bucket, a longer value is an object of its own, and not part of a page.";
     tier.ack "tier-ack" ANY =>
         "What the answer to a change promises. memory: the cell has it, and it is in the journal \
          soon. os: it survives the end of the process; a power cut may take the last second. disk: \

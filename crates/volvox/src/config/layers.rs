@@ -15,6 +15,8 @@ use super::units::show_size;
 
 /// A cell above a tier has no less memory.
 const TIER_MEMORY_MIN: u64 = 16 << 20;
+/// The largest item of a cell above a bucket, where an object is created by one request of 8 MiB.
+const PAGED_ITEM_BYTES_MAX: u64 = 7 << 20;
 
 const KIB: u64 = 1 << 10;
 
@@ -221,6 +223,11 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
     }
     if let Err(error) = tier.rules() {
         refuse("tier.prefixes", error.to_string());
+    }
+    if tier.database.has_pages() && memory.item_bytes_max > PAGED_ITEM_BYTES_MAX {
+        let most = show_size(PAGED_ITEM_BYTES_MAX);
+        let reason = format!("a bucket takes items of {most} at most; lower it");
+        refuse("memory.item_bytes_max", reason);
     }
     if memory.limit < TIER_MEMORY_MIN {
         let least = show_size(TIER_MEMORY_MIN);

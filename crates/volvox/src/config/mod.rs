@@ -10,6 +10,7 @@
 //! name ends otherwise.
 
 mod choice;
+mod database;
 pub mod environment;
 mod error;
 mod field;
@@ -24,6 +25,7 @@ mod settings;
 mod units;
 
 pub use choice::{Driver, EffectLog, Level};
+pub use database::{Database, Place};
 pub use error::{ConfigError, Origin};
 pub use field::{Choice, Field, Refusal, Rule, Unit, Value};
 pub use flags::SettingFlags;
@@ -33,5 +35,6 @@ pub use listen::Listen;
 pub use render::{default_toml, show_json, show_text};
 pub use settings::{
     LogSettings, MemorySettings, ProcessSettings, ProtocolSettings, ServerSettings, Settings,
+    TierSettings,
 };
 pub use units::{parse_size, show_size};

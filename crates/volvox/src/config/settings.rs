@@ -10,6 +10,7 @@ use ring::{Durability, Reads};
 use tier::{Ack, PrefixRule, Rules, RulesError};
 
 use super::choice::{Driver, EffectLog, Level};
+use super::database::Database;
 use super::listen::Listen;
 
 const MIB: u64 = 1 << 20;
@@ -115,6 +116,18 @@ pub struct RingSettings {
 pub struct TierSettings {
     /// The directory of the journal and of the database below it. Absent: the cell has no tier.
     pub directory: Option<PathBuf>,
+    /// What keeps what is written back.
+    pub database: Database,
+    /// The address of the service of a bucket; absent: the environment's, or the service's own.
+    pub bucket_endpoint: Option<String>,
+    /// The region of a bucket of S3; absent: the environment's.
+    pub bucket_region: Option<String>,
+    /// Longest that a request to a bucket may take, in seconds.
+    pub bucket_timeout_s: u64,
+    /// The longest page of a bucket, in bytes.
+    pub page_bytes: u64,
+    /// In a bucket, longer records are objects of their own, in bytes.
+    pub apart_from: u64,
     /// How much the answer to a change promises.
     pub ack: Ack,
     /// The same for keys with these prefixes: the longest that fits decides.
@@ -245,6 +258,12 @@ impl Default for TierSettings {
     fn default() -> Self {
         Self {
             directory: None,
+            database: Database::Redb,
+            bucket_endpoint: None,
+            bucket_region: None,
+            bucket_timeout_s: 10,
+            page_bytes: MIB / 2,
+            apart_from: MIB / 16,
             ack: Ack::Os,
             prefixes: Vec::new(),
             journal: 4096 * MIB,

@@ -8,6 +8,7 @@
 //! This room alone connects the crates: the budget, the engine, the service and the driver get
 //! their settings here. It executes no request and moves no bytes.
 
+mod database;
 mod driver;
 mod host;
 mod keeping;

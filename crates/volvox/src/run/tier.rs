@@ -14,18 +14,19 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use backend::{Directory, RedbBackend};
+use backend::Directory;
 use base::{Grant, MemoryBudget, Owner, SliceId, Version};
 use drivers::{Clock, Slot};
 use nix::sys::statvfs::statvfs;
 use service::{Cell, Loader, TierReach, Tiered, Woken};
 use tier::{BackendError, FIRST_MAX, Flushed, Recovered, Tier, TierConfig};
 
+use super::database;
 use super::random::random;
 use crate::config::{Loaded, Origin, Settings, show_size};
 
-/// The file of the database.
-const DATABASE: &str = "keys.redb";
+/// Seconds that a change waits until it is written back to a bucket, where nobody has set it.
+const BUCKET_AGE_S: u64 = 30;
 
 /// Threads that look up below.
 pub(super) const LOADERS: usize = 4;
@@ -52,9 +53,6 @@ const CACHE_PART: u64 = 64;
 
 /// The least cache of the database.
 const CACHE_BYTES_MIN: u64 = 1 << 20;
-
-/// What is on its way below at once, and what lookups hold.
-const FLIGHT_BYTES: u64 = 6 << 20;
 
 /// The part of its disk that the journal takes, where nobody has set its length.
 const DISK_PART: u64 = 10;
@@ -92,26 +90,26 @@ impl Below {
         let directory = Directory::open(path, "the tier")?;
         let index_bytes = memory.limit / INDEX_PART;
         let cache_bytes = (memory.limit / CACHE_PART).max(CACHE_BYTES_MIN);
-        let wanted = index_bytes + cache_bytes + FLIGHT_BYTES;
+        let wanted = index_bytes + cache_bytes + database::flight_bytes(settings);
         let grant = budget.take(Owner::Tier, wanted).ok_or_else(|| {
             let wanted = show_size(wanted);
             format!("memory.limit leaves less than {wanted} for the tier; raise it")
         })?;
-        let backend = RedbBackend::open(&directory, DATABASE, cache_bytes as usize)?;
+        let backend = database::open(settings, (&directory, path), cache_bytes)?;
         let config = TierConfig {
             rules: Arc::new(settings.rules()?),
             salvages: settings.salvage,
             journal_bytes: journal_bytes(loaded, path)?,
             index_bytes,
             value_bytes_max: memory.value_bytes_max(),
-            age_ns: Duration::from_secs(settings.age_s).as_nanos() as u64,
+            age_ns: Duration::from_secs(age_s(loaded)).as_nanos() as u64,
             lookups_max: LOOKUPS_MAX,
             missing_max: MISSING_MAX,
         };
         let names = (random_bytes(), random_bytes());
         let first = |_: SliceId| Version::new(0, random() % FIRST_MAX);
         let recovered =
-            Recovered::find(&(Arc::new(directory) as _), Arc::new(backend), config, names, first)?;
+            Recovered::find(&(Arc::new(directory) as _), backend, config, names, first)?;
         let now = clock.now();
         if recovered.clock_s() > now.expiry_s {
             let behind_s = recovered.clock_s() - now.expiry_s;
@@ -285,6 +283,14 @@ fn write_back(tier: &Tier, clock: &Clock, all: bool) -> Result<Flushed, BackendE
     let flushed = tier.flush(clock.now(), all);
     let (through, flushed) = (through?, flushed?);
     Ok(Flushed { has_more: through.has_more || flushed.has_more, ..flushed })
+}
+
+/// How long a change waits until it is written back: as set, or longer for a bucket, where the more
+/// keys share a page the fewer pages are written.
+fn age_s(loaded: &Loaded) -> u64 {
+    let settings = &loaded.settings.tier;
+    let is_set = *loaded.origin("tier.age_s") != Origin::Default;
+    if is_set || !settings.database.has_pages() { settings.age_s } else { BUCKET_AGE_S }
 }
 
 /// The length of the journal: as set, or no more than a part of its disk.

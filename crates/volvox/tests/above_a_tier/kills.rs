@@ -3,11 +3,12 @@
 use super::support::{Cell, Client, directory};
 use measure::rng::Rng;
 use std::collections::HashMap;
-use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
+use std::{fs, io};
 
 /// Kills of one cell under load.
 const KILLS: u64 = 12;
@@ -18,12 +19,38 @@ const KEYS_OF_A_WRITER: u64 = 400;
 
 #[test]
 fn ten_times_the_memory_is_there_after_a_kill() {
+    holds_ten_times("ten-times", &[]);
+}
+
+#[test]
+fn ten_times_the_memory_is_there_after_a_kill_where_it_lies_in_pages() {
+    let database = paged("ten-times");
+    let flags = ["--tier-database", &*database, "--tier-page-bytes", "64KiB"];
+    let pages = holds_ten_times("ten-times-in-pages", &flags);
+    let (changes, objects) = (40_000, files(&pages) as u64);
+    assert!(objects > 1_000 && objects < changes / 8, "{objects} objects");
+}
+
+/// A bucket in a directory of its own, as the setting names it.
+fn paged(test: &str) -> String {
+    format!("file:{}", directory(&format!("pages-{test}")).display())
+}
+
+/// How many files a directory has, those of its directories included.
+fn files(path: &Path) -> usize {
+    let entries =
+        fs::read_dir(path).expect("it is a directory").map(|it| it.expect("an entry").path());
+    entries.map(|it| if it.is_dir() { files(&it) } else { 1 }).sum()
+}
+
+/// Returns where its objects lie, if they do.
+fn holds_ten_times(test: &str, flags: &[&str]) -> PathBuf {
     const KEYS: usize = 40_000;
     const AT_ONCE: usize = 100;
-    let directory = directory("ten-times");
+    let directory = directory(test);
     let value = |number: usize| format!("{number:08}").repeat(512);
     let key = |number: usize| format!("key-{number}");
-    let cell = Cell::start(&directory, &[]);
+    let cell = Cell::start(&directory, flags);
     let mut client = cell.client();
     for first in (0..KEYS).step_by(AT_ONCE) {
         let mut requests = String::new();
@@ -37,7 +64,7 @@ fn ten_times_the_memory_is_there_after_a_kill() {
         }
     }
     cell.kill();
-    let cell = Cell::start(&directory, &[]);
+    let cell = Cell::start(&directory, flags);
     let mut client = cell.client();
     for first in (0..KEYS).step_by(AT_ONCE) {
         let keys: Vec<_> = (first..first + AT_ONCE).map(key).collect();
@@ -46,6 +73,9 @@ fn ten_times_the_memory_is_there_after_a_kill() {
             assert!(flags as usize == number && found == value(number).as_bytes(), "{number}");
         }
     }
+    assert_eq!(cell.ctl(&["drain"]).1, Some(0));
+    let database = flags.get(1).and_then(|it| it.strip_prefix("file:"));
+    database.map_or(directory, PathBuf::from)
 }
 
 /// What a writer knows of a key: the last value that was answered, and those that were sent since.
@@ -59,30 +89,43 @@ struct Known {
 #[test]
 fn no_answered_change_is_lost_by_kills_under_load() {
     for (ack, age_s, batches_max) in [("os", "0", 2000), ("disk", "1", 200), ("backend", "1", 60)] {
-        let directory = directory(&format!("kills-{ack}"));
-        let flags = ["--tier-ack", ack, "--tier-age-s", age_s];
-        let known: Vec<Mutex<HashMap<u64, Known>>> =
-            (0..WRITERS).map(|_| Mutex::default()).collect();
-        let mut rng = Rng::new(7, 0);
-        for life in 0..KILLS {
-            let cell = Cell::start(&directory, &flags);
-            check(&cell, &known);
-            let (answered, answers) = channel();
-            let batches = rng.below(batches_max);
-            thread::scope(|scope| {
-                for (writer, known) in known.iter().enumerate() {
-                    let (client, answered) = (cell.client(), answered.clone());
-                    scope.spawn(move || write(client, (writer, life), known, &answered));
-                }
-                for _ in 0..batches {
-                    answers.recv_timeout(WAIT).expect("the writers go on");
-                }
-                // In the middle of what they send and are answered.
-                cell.kill();
-            });
-        }
-        check(&Cell::start(&directory, &flags), &known);
+        survives_kills(&format!("kills-{ack}"), batches_max, &[ack, age_s, "redb"]);
     }
+}
+
+#[test]
+fn no_answered_change_is_lost_by_kills_where_it_lies_in_pages() {
+    for (ack, age_s, batches_max) in [("os", "0", 2000), ("backend", "1", 20)] {
+        let test = format!("kills-in-pages-{ack}");
+        survives_kills(&test, batches_max, &[ack, age_s, &paged(&test)]);
+    }
+}
+
+fn survives_kills(test: &str, batches_max: u64, settings: &[&str; 3]) {
+    let directory = directory(test);
+    let [ack, age_s, database] = settings;
+    let flags = ["--tier-ack", ack, "--tier-age-s", age_s, "--tier-database", database];
+    let flags = [&flags[..], &["--tier-page-bytes", "64KiB"]].concat();
+    let known: Vec<Mutex<HashMap<u64, Known>>> = (0..WRITERS).map(|_| Mutex::default()).collect();
+    let mut rng = Rng::new(7, 0);
+    for life in 0..KILLS {
+        let cell = Cell::start(&directory, &flags);
+        check(&cell, &known);
+        let (answered, answers) = channel();
+        let batches = rng.below(batches_max);
+        thread::scope(|scope| {
+            for (writer, known) in known.iter().enumerate() {
+                let (client, answered) = (cell.client(), answered.clone());
+                scope.spawn(move || write(client, (writer, life), known, &answered));
+            }
+            for _ in 0..batches {
+                answers.recv_timeout(WAIT).expect("the writers go on");
+            }
+            // In the middle of what they send and are answered.
+            cell.kill();
+        });
+    }
+    check(&Cell::start(&directory, &flags), &known);
 }
 
 /// Stores and deletes until the connection ends. Says so after each batch of answers.
