@@ -12,6 +12,7 @@
 //! |---|---|---|
 //! | `objects` | nothing | what keeps objects under names |
 //! | `memory` | `objects` | objects in memory, with faults |
+//! | `counted` | `objects` | objects whose requests are counted |
 //! | `bytes` | nothing | numbers and checksums of an object |
 //! | `name` | nothing | the names of objects |
 //! | `note` | `bytes` | a note as an object |
@@ -26,6 +27,7 @@
 
 mod bytes;
 mod cache;
+mod counted;
 mod map;
 mod memory;
 mod name;

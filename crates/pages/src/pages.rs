@@ -10,6 +10,7 @@
 //! next one of that run has succeeded: so it is deleted after that.
 
 use crate::cache::Cache;
+use crate::counted::Counted;
 use crate::name::{self, Id, PAGES};
 use crate::note;
 use crate::objects::{Object, Objects};
@@ -20,7 +21,7 @@ use crate::store::{LIST_AT_ONCE, Store};
 use base::{SLICES, SliceId, SliceRange};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use tier::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX};
+use tier::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests};
 
 /// Slices of a run.
 const RUN_SLICES: usize = SLICES / RUNS;
@@ -45,6 +46,7 @@ pub struct PagesConfig {
 /// Keys in pages of a bucket.
 pub struct Pages {
     store: Store,
+    counted: Arc<Counted>,
     lengths: Lengths,
     runs: Vec<RwLock<Arc<Run>>>,
     notes: Mutex<BTreeMap<String, (Id, Vec<u8>)>>,
@@ -70,12 +72,14 @@ impl Pages {
     /// # Errors
     /// When the bucket cannot be used, or has something else.
     pub fn open(objects: Arc<dyn Objects>, config: PagesConfig) -> Result<Self, BackendError> {
-        let Opened { store, runs, notes, leftovers, named } = open(objects)?;
+        let counted = Arc::new(Counted::new(objects));
+        let Opened { store, runs, notes, leftovers, named } = open(counted.clone())?;
         let PagesConfig { page_bytes, apart_from, cache_bytes } = config;
         let in_doubt = vec![Vec::new(); RUNS];
         let sweep = Some((String::new(), named));
         Ok(Self {
             store,
+            counted,
             lengths: Lengths { page_bytes, apart_from },
             runs: runs.into_iter().map(|run| RwLock::new(Arc::new(run))).collect(),
             notes: Mutex::new(notes),
@@ -263,6 +267,10 @@ impl Backend for Pages {
         let before = lock(&self.notes).insert(name.to_owned(), (id, bytes.to_vec()));
         writer.leftovers.extend(before.map(|(id, _)| name::note(name, id)));
         Ok(())
+    }
+
+    fn requests(&self) -> Option<Requests> {
+        Some(self.counted.requests())
     }
 
     fn group(&self, slice: SliceId) -> SliceRange {

@@ -263,6 +263,9 @@ fn tier(cell: &Cell, out: &mut Vec<u8>) {
         lookups loads_journal loads_below loads_missing loads_failed
         flushed_keys flushed_bytes through repairs
     }
+    if let Some(requests) = report.requests {
+        fields! { out, "bucket_", requests: writes written_bytes reads read_bytes lists deletes }
+    }
     let rules = tiered.tier().rules().now();
     reply::stat(out, "ack", rules.base());
     for PrefixRule { prefix, ack } in rules.prefixes() {

@@ -68,6 +68,23 @@ impl fmt::Display for BackendError {
 
 impl std::error::Error for BackendError {}
 
+/// What a backend has requested of a service that charges for each, since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// Objects that were written.
+    pub writes: u64,
+    /// Bytes of those.
+    pub written_bytes: u64,
+    /// Objects that were read.
+    pub reads: u64,
+    /// Bytes of those.
+    pub read_bytes: u64,
+    /// Lists of names.
+    pub lists: u64,
+    /// Objects that were deleted.
+    pub deletes: u64,
+}
+
 /// Keeps a record for each key.
 ///
 /// What [`Backend::apply`] has returned `Ok` for survives a power cut, and every later
@@ -98,6 +115,11 @@ pub trait Backend: Send + Sync {
     /// backend writes the keys of many slices at once anyway.
     fn group(&self, _slice: SliceId) -> SliceRange {
         SliceRange::NONE
+    }
+
+    /// What it has requested of a service, if it has one.
+    fn requests(&self) -> Option<Requests> {
+        None
     }
 
     /// The note of this name. Notes are few and short.

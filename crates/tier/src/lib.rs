@@ -33,7 +33,7 @@ mod stored;
 mod sync;
 mod tier;
 
-pub use backend::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX};
+pub use backend::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests};
 pub use disk::{Disk, File};
 pub use flusher::Flushed;
 pub use index::{Cursor, ENTRY_BYTES, Entry, Index, Kind, Place};

@@ -9,7 +9,7 @@
 //! It owns no thread. Workers call what does not block: the observer of their sinks, wanting a key,
 //! and writing the journal. Threads of the tier call what does: to load, to sync, to flush.
 
-use crate::backend::{Backend, BackendError};
+use crate::backend::{Backend, BackendError, Requests};
 use crate::disk::Disk;
 use crate::flusher::{self, Flushed, Landed};
 use crate::index::Index;
@@ -315,6 +315,8 @@ pub struct TierReport {
     pub flushed_keys: u64,
     /// Bytes of those.
     pub flushed_bytes: u64,
+    /// What was requested of a bucket, if one lies below.
+    pub requests: Option<Requests>,
     /// Changes whose replies wait until they are below.
     pub through: u64,
     /// Why no segment of the journal can be made ready.
@@ -531,6 +533,7 @@ impl Tier {
             loads_failed: count(&counters.failed),
             flushed_keys: count(&counters.flushed_keys),
             flushed_bytes: count(&counters.flushed_bytes),
+            requests: self.layers.backend.requests(),
             through: self.layers.journal.through().map_or(0, |it| it.count() as u64),
             unprepared: self.layers.journal.unprepared(),
             repairs: self.layers.journal.repairs(),

@@ -113,6 +113,16 @@ fn picture(report: &Report) -> Table {
     for (name, note) in notes {
         row("lookups", number(name).to_string(), String::new(), dim(note));
     }
+    if !report.text("bucket_writes").is_empty() {
+        let size = |name| dim(&bytes(number(name)));
+        let mut requests = |what: &str, name: &str, note| {
+            row(what, number(name).to_string(), String::new(), note);
+        };
+        requests("objects written", "bucket_writes", size("bucket_written_bytes"));
+        requests("objects read", "bucket_reads", size("bucket_read_bytes"));
+        requests("objects deleted", "bucket_deletes", dim(""));
+        requests("lists of names", "bucket_lists", dim(""));
+    }
     let repairs = (number("repairs"), "times that the disk has refused the journal");
     row("repairs", repairs.0.to_string(), String::new(), dim(repairs.1));
     table
