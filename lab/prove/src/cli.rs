@@ -103,6 +103,7 @@ impl Subject {
                 tier::price::CLAIMS,
                 tier::disk::CLAIMS,
                 tier::pressure::CLAIMS,
+                tier::size::CLAIMS,
             ],
         };
         themes.concat()

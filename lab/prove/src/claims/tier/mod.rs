@@ -4,6 +4,7 @@ pub mod disk;
 pub mod kill;
 pub mod pressure;
 pub mod price;
+pub mod size;
 
 use std::fs;
 use std::path::PathBuf;
