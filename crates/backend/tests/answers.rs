@@ -226,7 +226,7 @@ fn a_configuration_that_cannot_work_is_refused_with_the_remedy() {
         ),
         (
             BucketConfig { service: Service::Gcs, bucket: String::new(), ..config },
-            "gs://: cannot use it: The bucket is misconfigured",
+            "gs://: cannot use it: it has no name: name the bucket",
         ),
     ];
     for (config, text) in cases {

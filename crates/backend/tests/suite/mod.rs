@@ -103,13 +103,27 @@ fn a_list_has_the_names_in_order(objects: &dyn Objects) {
         "wal/000", "wal/0001", "wal/.", "wal%", "wal%2", "wal.", "x/y/z", "x/y/z/", "none",
         "no/ne", "/", "//", "a//", "./",
     ];
-    let mut places: Vec<&str> = names.iter().map(String::as_str).collect();
-    places.extend(["", "a/", "a/a", "wal/", "wal/0001/", "zzz", "-", "~", "/", "a//"]);
+    let places = [
+        "",
+        "-",
+        "/",
+        "a",
+        "a/",
+        "a/b",
+        "a//",
+        "ab/c",
+        "wal",
+        "wal/",
+        "wal/0001",
+        "wal/0001/",
+        "~",
+    ];
+    assert_eq!(objects.list("", "", 0), Ok(Vec::new()));
     for prefix in prefixes {
-        for after in &places {
-            for max in [0, 1, 3, 100] {
+        for after in places {
+            for max in [1, 3, 100] {
                 let found = objects.list(prefix, after, max).unwrap();
-                let fits = |name: &&String| name.starts_with(prefix) && name.as_str() > *after;
+                let fits = |name: &&String| name.starts_with(prefix) && name.as_str() > after;
                 let expected: Vec<&String> = names.iter().filter(fits).take(max).collect();
                 assert!(found.iter().eq(expected), "{prefix:?} {after:?} {max}: {found:?}");
             }
