@@ -151,8 +151,7 @@ impl Objects for DirectoryObjects {
     fn create(&self, object: &Object) -> Result<Created, BackendError> {
         check(&self.name, object)?;
         let (name, file) = (&object.name, self.objects.join(path_of(&object.name)));
-        let mut new =
-            self.write(&object.bytes).map_err(|cause| self.failed("write", name, &cause))?;
+        let new = self.write(&object.bytes).map_err(|cause| self.failed("write", name, &cause))?;
         let created = Self::link(&new, &file).map_err(|cause| self.failed("name", name, &cause))?;
         // Also where it was there before: who created it may not have come as far.
         let synced = match self.sync_above(&file) {
