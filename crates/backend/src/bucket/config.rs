@@ -1,7 +1,7 @@
 //! Which bucket it is, and how it is reached.
 
 use super::wire::Wire;
-use crate::object::{OBJECT_BYTES_MAX, is_name};
+use crate::object::{OBJECT_BYTES_MAX, is_byte_of_name, is_name};
 use opendal::layers::TimeoutLayer;
 use opendal::{Error, ErrorKind, HttpTransporter, OperationContext, Operator};
 use std::time::Duration;
@@ -65,19 +65,9 @@ impl BucketConfig {
 
     /// What carries out its calls.
     pub(super) fn operator(&self, variables: Variables<'_>) -> Result<Operator, Error> {
-        let root = &self.root;
-        if !root.is_empty() && (!is_name(root) || root.len() > ROOT_BYTES_MAX) {
-            let what = format!(
-                "its root {root:?} must be the beginning of a name, of at most {ROOT_BYTES_MAX} \
-                 bytes, without a slash at its end"
-            );
-            return Err(Error::new(ErrorKind::ConfigInvalid, what));
-        }
-        if self.bucket.is_empty() {
-            let what = "it has no name: name the bucket";
-            return Err(Error::new(ErrorKind::ConfigInvalid, what));
-        }
         let endpoint = self.endpoint(variables);
+        self.check(endpoint.as_deref())
+            .map_err(|what| Error::new(ErrorKind::ConfigInvalid, what))?;
         let timeouts = TimeoutLayer::new().with_timeout(self.timeout).with_io_timeout(self.timeout);
         let wire = Wire::new(self.client(endpoint.as_deref())?, OBJECT_BYTES_MAX);
         let context = OperationContext::new().with_http_transport(HttpTransporter::new(wire));
@@ -86,6 +76,27 @@ impl BucketConfig {
             Service::Gcs => self.gcs(endpoint.as_deref(), variables)?,
         };
         Ok(operator.with_context(context).layer(timeouts))
+    }
+
+    /// What is wrong with it, and the remedy.
+    fn check(&self, endpoint: Option<&str>) -> Result<(), String> {
+        let Self { bucket, root, .. } = self;
+        if bucket.is_empty() || bucket.contains('/') || !bucket.bytes().all(is_byte_of_name) {
+            return Err(format!("{bucket:?} cannot be the name of a bucket: correct it"));
+        }
+        if !root.is_empty() && (!is_name(root) || root.len() > ROOT_BYTES_MAX) {
+            return Err(format!(
+                "its root {root:?} must be the beginning of a name, of at most {ROOT_BYTES_MAX} \
+                 bytes, without a slash at its end"
+            ));
+        }
+        let is_address = |it: &str| it.starts_with("http://") || it.starts_with("https://");
+        match endpoint.filter(|endpoint| !is_address(endpoint)) {
+            Some(wrong) => {
+                Err(format!("its endpoint {wrong:?} must begin with http:// or https://"))
+            }
+            None => Ok(()),
+        }
     }
 
     fn endpoint(&self, variables: Variables<'_>) -> Option<String> {
