@@ -225,8 +225,12 @@ fn a_configuration_that_cannot_work_is_refused_with_the_remedy() {
              most 100 bytes, without a slash at its end",
         ),
         (
-            BucketConfig { service: Service::Gcs, bucket: String::new(), ..config },
-            "gs://: cannot use it: The bucket is misconfigured",
+            BucketConfig { service: Service::Gcs, bucket: String::new(), ..config.clone() },
+            "gs://: cannot use it: \"\" cannot be the name of a bucket: correct it",
+        ),
+        (
+            BucketConfig { service: Service::Gcs, endpoint: Some("a:1".to_owned()), ..config },
+            "gs://bucket: cannot use it: its endpoint \"a:1\" must begin with http:// or https://",
         ),
     ];
     for (config, text) in cases {

@@ -8,6 +8,7 @@ use backend::DirectoryObjects;
 use pages::{Created, Objects};
 use scratch::Scratch;
 use std::fs;
+use std::thread;
 use suite::object;
 
 #[test]
@@ -65,4 +66,25 @@ fn a_path_that_is_no_directory_is_named_with_the_remedy() {
     assert_eq!(refused.failure, tier::Failure::Permanent);
     assert!(refused.what.contains(path.to_str().unwrap()), "{refused}");
     assert!(refused.what.ends_with("; make it a directory of this user"), "{refused}");
+}
+
+#[test]
+fn creates_and_deletes_in_one_directory_do_not_disturb_each_other() {
+    let scratch = Scratch::new("objects-race");
+    let objects = DirectoryObjects::open(scratch.path()).unwrap();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let objects = &objects;
+            scope.spawn(move || {
+                let own = object(&format!("a/b/c/{thread}"), "x");
+                for _ in 0..200 {
+                    assert_eq!(objects.create(&own), Ok(Created::Now));
+                    assert!(objects.list("a/", "", 9).unwrap().contains(&own.name));
+                    objects.delete(std::slice::from_ref(&own.name)).unwrap();
+                    assert_eq!(objects.get(&own.name), Ok(None));
+                }
+            });
+        }
+    });
+    assert_eq!(objects.list("", "", 9), Ok(Vec::new()));
 }

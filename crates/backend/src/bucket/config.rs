@@ -1,11 +1,13 @@
 //! Which bucket it is, and how it is reached.
 
 use super::wire::Wire;
-use crate::object::{OBJECT_BYTES_MAX, is_name};
+use crate::object::{OBJECT_BYTES_MAX, is_byte_of_name, is_name};
 use opendal::layers::TimeoutLayer;
 use opendal::{Error, ErrorKind, HttpTransporter, OperationContext, Operator};
 use std::time::Duration;
 
+/// Most requests of one call that are under way.
+pub const REQUESTS_MAX: usize = 16;
 /// Most bytes of the prefix of all names: S3 and GCS have at most 1,024 bytes for both.
 const ROOT_BYTES_MAX: usize = 100;
 /// Longest a connection without requests is kept. A service closes one that is kept longer, and a
@@ -26,9 +28,9 @@ pub enum Service {
 /// Credentials are looked for in the environment, where the tools of the services look for them.
 /// S3: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_SESSION_TOKEN`, then the files of
 /// `~/.aws`, a web identity, the container's, the instance's. GCS: the file that
-/// `GOOGLE_APPLICATION_CREDENTIALS` names, then that of `gcloud auth application-default login`, the
-/// instance's. Where `STORAGE_EMULATOR_HOST` is set, requests to GCS are not signed, as with the
-/// libraries of Google. An emulator of S3 is given any key.
+/// `GOOGLE_APPLICATION_CREDENTIALS` names, then that of `gcloud auth application-default login`,
+/// the instance's. Where `STORAGE_EMULATOR_HOST` is set, requests to GCS are not signed, as with
+/// the libraries of Google. An emulator of S3 is given any key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketConfig {
     /// Whose it is.
@@ -38,7 +40,8 @@ pub struct BucketConfig {
     /// What precedes all names in it, without the slash that follows. May be empty.
     pub root: String,
     /// The address of the service, with `http://` or `https://`. If it is `None`: for S3 that in
-    /// `AWS_ENDPOINT_URL`, for GCS that in `STORAGE_EMULATOR_HOST`, else the service's own.
+    /// `AWS_ENDPOINT_URL_S3` or `AWS_ENDPOINT_URL`, for GCS that in `STORAGE_EMULATOR_HOST`, else
+    /// the service's own.
     pub endpoint: Option<String>,
     /// The region of S3. If it is `None`, that in `AWS_REGION` or `AWS_DEFAULT_REGION`.
     pub region: Option<String>,
@@ -62,15 +65,9 @@ impl BucketConfig {
 
     /// What carries out its calls.
     pub(super) fn operator(&self, variables: Variables<'_>) -> Result<Operator, Error> {
-        let root = &self.root;
-        if !root.is_empty() && (!is_name(root) || root.len() > ROOT_BYTES_MAX) {
-            let what = format!(
-                "its root {root:?} must be the beginning of a name, of at most {ROOT_BYTES_MAX} \
-                 bytes, without a slash at its end"
-            );
-            return Err(Error::new(ErrorKind::ConfigInvalid, what));
-        }
         let endpoint = self.endpoint(variables);
+        self.check(endpoint.as_deref())
+            .map_err(|what| Error::new(ErrorKind::ConfigInvalid, what))?;
         let timeouts = TimeoutLayer::new().with_timeout(self.timeout).with_io_timeout(self.timeout);
         let wire = Wire::new(self.client(endpoint.as_deref())?, OBJECT_BYTES_MAX);
         let context = OperationContext::new().with_http_transport(HttpTransporter::new(wire));
@@ -81,12 +78,35 @@ impl BucketConfig {
         Ok(operator.with_context(context).layer(timeouts))
     }
 
+    /// What is wrong with it, and the remedy.
+    fn check(&self, endpoint: Option<&str>) -> Result<(), String> {
+        let Self { bucket, root, .. } = self;
+        if bucket.is_empty() || bucket.contains('/') || !bucket.bytes().all(is_byte_of_name) {
+            return Err(format!("{bucket:?} cannot be the name of a bucket: correct it"));
+        }
+        if !root.is_empty() && (!is_name(root) || root.len() > ROOT_BYTES_MAX) {
+            return Err(format!(
+                "its root {root:?} must be the beginning of a name, of at most {ROOT_BYTES_MAX} \
+                 bytes, without a slash at its end"
+            ));
+        }
+        let is_address = |it: &str| it.starts_with("http://") || it.starts_with("https://");
+        match endpoint.filter(|endpoint| !is_address(endpoint)) {
+            Some(wrong) => {
+                Err(format!("its endpoint {wrong:?} must begin with http:// or https://"))
+            }
+            None => Ok(()),
+        }
+    }
+
     fn endpoint(&self, variables: Variables<'_>) -> Option<String> {
-        let own = self.endpoint.clone();
-        own.or_else(|| match self.service {
-            Service::S3 => variables("AWS_ENDPOINT_URL"),
+        let found = self.endpoint.clone().or_else(|| match self.service {
+            Service::S3 => {
+                variables("AWS_ENDPOINT_URL_S3").or_else(|| variables("AWS_ENDPOINT_URL"))
+            }
             Service::Gcs => emulator(variables),
-        })
+        });
+        found.map(|endpoint| endpoint.trim_end_matches('/').to_owned())
     }
 
     /// What sends requests: by connections of its own, without following an answer elsewhere.
@@ -95,7 +115,7 @@ impl BucketConfig {
             .timeout(self.timeout)
             .connect_timeout(self.timeout / 2)
             .pool_idle_timeout(IDLE_MAX)
-            .pool_max_idle_per_host(super::REQUESTS_MAX)
+            .pool_max_idle_per_host(REQUESTS_MAX)
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never());
         let client = if endpoint.is_some_and(is_loopback) { client.no_proxy() } else { client };

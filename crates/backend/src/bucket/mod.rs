@@ -1,7 +1,7 @@
 //! A bucket of S3 or GCS, by OpenDAL.
 //!
 //! ```text
-//! caller -> objects -> OpenDAL: one request for each object -> wire -> the service
+//! caller -> objects -> requests -> OpenDAL -> wire -> the service
 //! ```
 //!
 //! Invariants: an object is created by one request that carries its condition, or not at all:
@@ -14,7 +14,8 @@
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
-//! | `objects` | `config`, `errors`, `wire` | the calls |
+//! | `objects` | `config`, `errors`, `requests` | the calls |
+//! | `requests` | `config` | the requests of one object, and those of a list |
 //! | `config` | `wire` | which bucket it is, and how it is reached |
 //! | `errors` | `wire` | which failure an error is, and what a message says of it |
 //! | `wire` | nothing | what sends requests, and what it refuses to send |
@@ -22,7 +23,8 @@
 mod config;
 mod errors;
 mod objects;
+mod requests;
 mod wire;
 
-pub use config::{BucketConfig, Service};
-pub use objects::{Bucket, REQUESTS_MAX};
+pub use config::{BucketConfig, REQUESTS_MAX, Service};
+pub use objects::Bucket;

@@ -1,17 +1,15 @@
 //! The calls, and the one thread that carries out their requests.
 
-use super::config::{BucketConfig, Service, Variables};
+use super::config::{BucketConfig, REQUESTS_MAX, Service, Variables};
 use super::errors::{Meaning, cause_of, meaning_of};
+use super::requests::{PAGE_NAMES_MAX, Requests};
 use crate::failure::error;
-use crate::object::{check, check_name, is_name, is_prefix};
-use futures_core::Stream;
-use opendal::options::{ListOptions, WriteOptions};
+use crate::object::{check, check_name, is_prefix};
 use opendal::raw::Operation;
-use opendal::{Error, ErrorKind, Operator};
+use opendal::{Error, ErrorKind};
 use pages::{Created, Object, Objects};
 use std::env;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tier::{BackendError, Failure};
@@ -19,10 +17,6 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Most requests of one call that are under way.
-pub const REQUESTS_MAX: usize = 16;
-/// Most names that are asked for in one request: the services return no more.
-const PAGE_NAMES_MAX: usize = 1000;
 /// Most threads for what blocks: names of hosts, files with credentials.
 const BLOCKING_THREADS_MAX: usize = 4;
 /// Longest that a bucket which is dropped waits for them.
@@ -36,7 +30,7 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 pub struct Bucket {
     name: String,
     service: Service,
-    operator: Operator,
+    requests: Requests,
     timeout: Duration,
     /// Whether a request had credentials once.
     was_signed: AtomicBool,
@@ -53,7 +47,7 @@ impl Bucket {
         Self::open_in(config, &|name| env::var(name).ok())
     }
 
-    /// As [`Bucket::open`], with these variables of the environment.
+    /// As [`Bucket::open`], with these variables before those of the environment.
     ///
     /// # Errors
     /// As [`Bucket::open`].
@@ -74,7 +68,7 @@ impl Bucket {
         Ok(Self {
             name,
             service: config.service,
-            operator,
+            requests: Requests::new(operator, config.service),
             timeout: config.timeout,
             was_signed: AtomicBool::new(false),
             runtime: Some(runtime),
@@ -104,14 +98,14 @@ impl Bucket {
             (Meaning::Refused | Meaning::InDoubt | Meaning::Full | Meaning::Wrong, _) => "",
         };
         let doing = match operation {
-            Operation::Write => "create",
-            Operation::Delete => "delete",
-            Operation::List => "list",
-            _ => "read",
+            Operation::Write => format!("create {object}"),
+            Operation::Delete => format!("delete {object}"),
+            Operation::List => format!("list the names that begin with '{object}'"),
+            _ => format!("read {object}"),
         };
         let was_signed = self.was_signed.load(Ordering::Relaxed);
         let failure = meaning.failure(operation, was_signed);
-        let what = format!("cannot {doing} {object}: {}{remedy}", cause_of(cause));
+        let what = format!("cannot {doing}: {}{remedy}", cause_of(cause));
         error(&self.name, failure, what)
     }
 
@@ -165,77 +159,6 @@ impl Bucket {
         });
         failed.map_or(Ok(ends), Err)
     }
-
-    /// The options of a write that is one request; the other part of its condition is in `wire`.
-    fn write_options(&self) -> WriteOptions {
-        WriteOptions {
-            if_not_exists: self.service == Service::S3,
-            content_type: Some("application/octet-stream".to_owned()),
-            ..WriteOptions::default()
-        }
-    }
-
-    fn creating(&self, object: &Object) -> impl Future<Output = Result<Created, Error>> + 'static {
-        let (operator, options) = (self.operator.clone(), self.write_options());
-        let Object { name, bytes } = object.clone();
-        async move {
-            match operator.write_options(&name, bytes, options).await {
-                Ok(_) => Ok(Created::Now),
-                Err(error) if error.kind() == ErrorKind::ConditionNotMatch => Ok(Created::Before),
-                Err(error) => Err(error),
-            }
-        }
-    }
-
-    fn getting(
-        &self,
-        name: &str,
-    ) -> impl Future<Output = Result<Option<Vec<u8>>, Error>> + 'static {
-        let (operator, name) = (self.operator.clone(), name.to_owned());
-        async move {
-            match operator.read(&name).await {
-                Ok(bytes) => Ok(Some(bytes.to_vec())),
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-                Err(error) => Err(error),
-            }
-        }
-    }
-
-    fn deleting(&self, name: &str) -> impl Future<Output = Result<(), Error>> + 'static {
-        let (operator, name) = (self.operator.clone(), name.to_owned());
-        async move {
-            match operator.delete(&name).await {
-                Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-                deleted => deleted,
-            }
-        }
-    }
-
-    async fn listing(&self, prefix: &str, after: &str, max: usize) -> Result<Vec<String>, Error> {
-        let options = ListOptions {
-            recursive: true,
-            limit: Some(max.min(PAGE_NAMES_MAX)),
-            // Another one is left out below.
-            start_after: is_name(after).then(|| after.to_owned()),
-            ..ListOptions::default()
-        };
-        let mut lister = self.operator.lister_options(prefix, options).await?;
-        let mut names: Vec<String> = Vec::new();
-        while names.len() < max
-            && let Some(entry) = poll_fn(|context| Pin::new(&mut lister).poll_next(context)).await
-        {
-            let name = entry?.path().to_owned();
-            if !name.starts_with(prefix) || name.as_str() <= after || !is_name(&name) {
-                continue;
-            }
-            if names.last().is_some_and(|last| *last >= name) {
-                let what = format!("the service lists {name} out of order");
-                return Err(Error::new(ErrorKind::Unsupported, what));
-            }
-            names.push(name);
-        }
-        Ok(names)
-    }
 }
 
 impl Objects for Bucket {
@@ -245,26 +168,26 @@ impl Objects for Bucket {
 
     fn create(&self, object: &Object) -> Result<Created, BackendError> {
         check(&self.name, object)?;
-        let created = self.wait(self.creating(object));
+        let created = self.wait(self.requests.create(object));
         self.ended(Operation::Write, &object.name, created)
     }
 
     fn create_all(&self, objects: &[Object]) -> Result<(), BackendError> {
         objects.iter().try_for_each(|object| check(&self.name, object))?;
         let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
-        self.each(Operation::Write, &names, |index| self.creating(&objects[index])).map(drop)
+        self.each(Operation::Write, &names, |index| self.requests.create(&objects[index])).map(drop)
     }
 
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
         check_name(&self.name, name)?;
-        let got = self.wait(self.getting(name));
+        let got = self.wait(self.requests.get(name));
         self.ended(Operation::Read, name, got)
     }
 
     fn get_all(&self, names: &[String]) -> Result<Vec<Option<Vec<u8>>>, BackendError> {
         names.iter().try_for_each(|name| check_name(&self.name, name))?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let got = self.each(Operation::Read, &names, |index| self.getting(names[index]))?;
+        let got = self.each(Operation::Read, &names, |index| self.requests.get(names[index]))?;
         Ok(got.into_iter().map(Option::flatten).collect())
     }
 
@@ -276,7 +199,7 @@ impl Objects for Bucket {
         let pages = u32::try_from(max.div_ceil(PAGE_NAMES_MAX) + 1).unwrap_or(u32::MAX);
         let longest = self.timeout.saturating_mul(pages);
         let late = |_| Err(Error::new(ErrorKind::Unexpected, "timeout reached"));
-        let listing = self.listing(prefix, after, max);
+        let listing = self.requests.list(prefix, after, max);
         let listed = self.wait(async { timeout(longest, listing).await.unwrap_or_else(late) });
         self.ended(Operation::List, prefix, listed)
     }
@@ -284,7 +207,7 @@ impl Objects for Bucket {
     fn delete(&self, names: &[String]) -> Result<(), BackendError> {
         names.iter().try_for_each(|name| check_name(&self.name, name))?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        self.each(Operation::Delete, &names, |index| self.deleting(names[index])).map(drop)
+        self.each(Operation::Delete, &names, |index| self.requests.delete(names[index])).map(drop)
     }
 }
 

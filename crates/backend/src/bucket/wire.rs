@@ -22,6 +22,9 @@ const S3_CREATE_ONLY: &str = "*";
 const GCS_CREATE_ONLY: &str = "ifGenerationMatch=0";
 const GCS_UPLOAD: &str = "uploadType=multipart";
 
+/// What is said of a request that is no read, list, delete or create.
+const NOT_SENT: &str = "the request was not sent, because it could replace an object";
+
 /// Sends requests.
 pub struct Wire {
     transport: ReqwestTransport,
@@ -53,7 +56,7 @@ impl HttpTransport for Wire {
             // It is for credentials, and has nothing to do with objects.
             return self.transport.fetch(request).await;
         };
-        let request = if operation == Operation::Write { create_only(request)? } else { request };
+        let request = guarded(operation, request)?;
         let (head, body) = self.transport.fetch(request).await?.into_parts();
         if head.status.is_success() {
             let left = self.bytes_max;
@@ -65,8 +68,13 @@ impl HttpTransport for Wire {
     }
 }
 
-/// The request with the condition that there is no object of its name.
-fn create_only(request: Request<Buffer>) -> Result<Request<Buffer>> {
+/// The request as it is sent: a write with the condition that there is no object of its name.
+fn guarded(operation: Operation, request: Request<Buffer>) -> Result<Request<Buffer>> {
+    match operation {
+        Operation::Read | Operation::List | Operation::Delete => return Ok(request),
+        Operation::Write => {}
+        _ => return Err(Error::new(ErrorKind::Unsupported, NOT_SENT)),
+    }
     let (mut head, body) = request.into_parts();
     head.uri = conditional(&head.method, head.uri, &head.headers)?;
     Ok(Request::from_parts(head, body))
@@ -87,8 +95,7 @@ fn conditional(method: &Method, uri: Uri, headers: &HeaderMap) -> Result<Uri> {
         let wrong = |error| Error::new(ErrorKind::Unsupported, "bad address").set_source(error);
         return format!("{uri}&{GCS_CREATE_ONLY}").parse().map_err(wrong);
     }
-    let what = "a write was not sent, because it could replace an object";
-    Err(Error::new(ErrorKind::Unsupported, what))
+    Err(Error::new(ErrorKind::Unsupported, NOT_SENT))
 }
 
 /// What the service says, as far as a message can have it.
@@ -138,8 +145,9 @@ impl fmt::Display for Refused {
         let message = between("<Message>", "</Message>")
             .or_else(|| between("\"message\":\"", "\""))
             .or_else(|| between("\"message\": \"", "\""));
-        f.write_str(": ")?;
-        f.write_str(message.unwrap_or(&self.body))
+        let is_xml = self.body.starts_with('<');
+        let message = message.unwrap_or(if is_xml { "" } else { &self.body }).trim();
+        if message.is_empty() { Ok(()) } else { write!(f, ": {message}") }
     }
 }
 
@@ -215,6 +223,8 @@ mod tests {
         let xml = "<Error><Code>AccessDenied</Code>\n<Message>No.</Message></Error>";
         assert_eq!(shown(xml), "HTTP 403 AccessDenied: No.");
         assert_eq!(shown(r#"{"error":{"code":403,"message":"No."}}"#), "HTTP 403: No.");
-        assert_eq!(shown("no"), "HTTP 403: no");
+        assert_eq!(shown("no\n"), "HTTP 403: no");
+        assert_eq!(shown("<Error><Code>AccessDenied</Code></Error>"), "HTTP 403 AccessDenied");
+        assert_eq!(shown(""), "HTTP 403");
     }
 }

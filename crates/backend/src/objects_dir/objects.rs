@@ -6,7 +6,7 @@ use crate::directory::create;
 use crate::failure::{error, failure_of, in_doubt};
 use crate::object::{check, check_bytes, check_name, is_prefix};
 use pages::{Created, Object, Objects};
-use rustix::fs::{CWD, FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::fs::{FlockOperation, flock};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -72,7 +72,7 @@ impl DirectoryObjects {
         // A process of the same number may have left it in another namespace.
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(&path)?;
-        let mut new = New { path, file, has_name: false };
+        let mut new = New { path, file };
         retry_on_intr(|| flock(&new.file, FlockOperation::NonBlockingLockExclusive))?;
         new.file.write_all(bytes)?;
         new.file.sync_data()?;
@@ -91,23 +91,25 @@ impl DirectoryObjects {
     }
 
     /// Gives its name to a new file, if no other has it.
-    fn link(new: &mut New, file: &Path) -> io::Result<Created> {
-        let mut tries = 0;
-        loop {
+    fn link(new: &New, file: &Path) -> io::Result<Created> {
+        let link = || -> io::Result<()> {
             if let Some(parent) = file.parent() {
                 DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
             }
-            tries += 1;
-            match renameat_with(CWD, &new.path, CWD, file, RenameFlags::NOREPLACE) {
-                Ok(()) => {
-                    new.has_name = true;
-                    return Ok(Created::Now);
+            fs::hard_link(&new.path, file)
+        };
+        for _ in 0..TRIES_MAX {
+            match link() {
+                Ok(()) => return Ok(Created::Now),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists && file.exists() => {
+                    return Ok(Created::Before);
                 }
-                Err(Errno::EXIST) => return Ok(Created::Before),
-                Err(Errno::NOENT) if tries < TRIES_MAX => {}
-                Err(error) => return Err(error.into()),
+                // A delete removed a directory meanwhile, or the object.
+                Err(error) if is_race(&error) => {}
+                Err(error) => return Err(error),
             }
         }
+        link().map(|()| Created::Now)
     }
 
     fn read(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
@@ -149,10 +151,8 @@ impl Objects for DirectoryObjects {
     fn create(&self, object: &Object) -> Result<Created, BackendError> {
         check(&self.name, object)?;
         let (name, file) = (&object.name, self.objects.join(path_of(&object.name)));
-        let mut new =
-            self.write(&object.bytes).map_err(|cause| self.failed("write", name, &cause))?;
-        let created =
-            Self::link(&mut new, &file).map_err(|cause| self.failed("name", name, &cause))?;
+        let new = self.write(&object.bytes).map_err(|cause| self.failed("write", name, &cause))?;
+        let created = Self::link(&new, &file).map_err(|cause| self.failed("name", name, &cause))?;
         // Also where it was there before: who created it may not have come as far.
         let synced = match self.sync_above(&file) {
             // It was deleted since.
@@ -189,27 +189,29 @@ impl Objects for DirectoryObjects {
     }
 }
 
-/// A file without a name; removed when it is dropped, unless it has one then.
+/// A file without the name of an object. This name of it is removed when it is dropped.
 struct New {
     path: PathBuf,
     /// Holds the lock.
     file: File,
-    has_name: bool,
 }
 
 impl Drop for New {
     fn drop(&mut self) {
-        if !self.has_name {
-            // What stays is removed by the next open.
-            let _ = fs::remove_file(&self.path);
-        }
+        // What stays is removed by the next open.
+        let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Whether an error may come of a delete that was under way at the same time.
+fn is_race(error: &io::Error) -> bool {
+    [ErrorKind::NotFound, ErrorKind::AlreadyExists].contains(&error.kind())
 }
 
 /// Removes a file that no process has locked.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let file = match File::open(path) {
-        // It has its name since.
+        // Its process has ended with it since.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         file => file?,
     };

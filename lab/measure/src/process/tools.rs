@@ -5,7 +5,8 @@
 //! by pip is installed in a folder that the caller names, and nothing outside it changes.
 
 use std::path::{Path, PathBuf};
-use std::{env, error, fmt, fs, time::Duration};
+use std::time::{Duration, Instant};
+use std::{env, error, fmt, fs, thread};
 
 use anyhow::{Result, bail};
 
@@ -13,6 +14,8 @@ use super::exec::Exec;
 
 /// Longest one installation may take.
 const INSTALL_MAX: Duration = Duration::from_secs(900);
+/// How often a lock that another process holds is tried.
+const POLL: Duration = Duration::from_millis(100);
 /// Longest a tool may take to print its version.
 const PROBE_MAX: Duration = Duration::from_secs(60);
 
@@ -85,6 +88,16 @@ impl PythonTool {
         let environment = folder.join(self.name);
         let python = environment.join("bin/python");
         let installed = environment.join("installed");
+        fs::create_dir_all(folder)?;
+        let lock = fs::File::create(folder.join("lock"))?;
+        let until = Instant::now() + INSTALL_MAX;
+        // Another process, or another test of this one, may be installing it.
+        while lock.try_lock().is_err() {
+            if Instant::now() >= until {
+                bail!("{} is locked for {} s", folder.display(), INSTALL_MAX.as_secs());
+            }
+            thread::sleep(POLL);
+        }
         if !installed.is_file() {
             let system = PYTHON.need()?;
             let ensurepip = Exec::new(&system).args(["-c", "import ensurepip"]);
