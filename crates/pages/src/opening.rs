@@ -4,9 +4,9 @@
 //! epoch taken -> maps listed -> the highest of each run read -> each created again, in this epoch
 //! ```
 //!
-//! A writer before this one that still runs looks for a higher epoch after each map, before it says
-//! that the map counts. So each map that it has said counts is listed here, and none that it creates
-//! later is higher than those of this epoch.
+//! A writer before this one that still runs looks for a higher epoch after each map, before it
+//! says that the map counts. So each map that it has said counts is listed here, and none that it
+//! creates later is higher than those of this epoch.
 
 use crate::map::Map;
 use crate::name::{self, FORMAT, Id, MAPS, NOTES};

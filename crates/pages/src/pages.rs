@@ -114,7 +114,7 @@ impl Pages {
         writer: &mut Writer,
         changed: BTreeMap<usize, Rewritten>,
     ) -> Result<(), BackendError> {
-        let news: Vec<(usize, Run, Rewritten)> = changed
+        let successors: Vec<(usize, Run, Rewritten)> = changed
             .into_iter()
             .filter(|(run, it)| it.changes() || !writer.in_doubt[*run].is_empty())
             .map(|(run, mut it)| {
@@ -122,16 +122,16 @@ impl Pages {
                 (run, Run { id: self.store.id(), map }, it)
             })
             .collect();
-        if news.is_empty() {
+        if successors.is_empty() {
             return Ok(());
         }
         let object = |(run, Run { id, map }, _): &(usize, Run, Rewritten)| Object {
             name: name::map(*run, *id),
             bytes: map.encode(*run, *id),
         };
-        let maps: Vec<Object> = news.iter().map(object).collect();
+        let maps: Vec<Object> = successors.iter().map(object).collect();
         let created = self.store.objects.create_all(&maps).and_then(|()| self.store.check_epoch());
-        for (number, run, it) in news {
+        for (number, run, it) in successors {
             if created.is_err() {
                 let names = it.made.into_iter().chain([name::map(number, run.id)]);
                 writer.in_doubt[number].extend(names);
@@ -286,16 +286,6 @@ impl Pages {
         }
         let what = format!("a key has {} bytes: it must have 1 to {KEY_BYTES_MAX}", key.len());
         Err(self.store.error(Failure::Permanent, &what))
-    }
-}
-
-impl<'a> Next<'a> {
-    fn of(change: &Change<'a>) -> Self {
-        let (key, record) = match *change {
-            Change::Put { key, record } => (key, Some(record)),
-            Change::Delete { key } => (key, None),
-        };
-        Self { spot: Spot::of(key), record }
     }
 }
 

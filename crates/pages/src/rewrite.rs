@@ -6,7 +6,7 @@ use crate::objects::Object;
 use crate::opening::Run;
 use crate::page::{self, Content, Row, Spot};
 use crate::store::Store;
-use tier::{BackendError, Failure};
+use tier::{BackendError, Change, Failure};
 
 /// Pages that are read and written at once.
 const PAGES_AT_ONCE: usize = 8;
@@ -16,6 +16,17 @@ pub(crate) struct Next<'a> {
     pub(crate) spot: Spot,
     /// `None`: the key has no record any more.
     pub(crate) record: Option<&'a [u8]>,
+}
+
+impl<'a> Next<'a> {
+    /// Of a change.
+    pub(crate) fn of(change: &Change<'a>) -> Self {
+        let (key, record) = match *change {
+            Change::Put { key, record } => (key, Some(record)),
+            Change::Delete { key } => (key, None),
+        };
+        Self { spot: Spot::of(key), record }
+    }
 }
 
 /// How long pages are.

@@ -157,16 +157,22 @@ fn seeds() -> u64 {
     std::env::var("PAGES_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
 }
 
+/// A life after its steps: nothing fails any more, and nothing is late.
+fn lived(seed: u64) -> (Life, Pages) {
+    let mut life = Life::new(seed);
+    let mut pages = life.open();
+    for _ in 0..STEPS {
+        pages = life.step(pages);
+    }
+    life.fail(0);
+    life.objects.land(usize::MAX);
+    (life, pages)
+}
+
 #[test]
 fn nothing_that_was_applied_is_lost_and_a_deposed_writer_changes_nothing() {
     for seed in 0..seeds() {
-        let mut life = Life::new(seed);
-        let mut pages = life.open();
-        for _ in 0..STEPS {
-            pages = life.step(pages);
-        }
-        life.fail(0);
-        life.objects.land(usize::MAX);
+        let (mut life, pages) = lived(seed);
         life.check(&pages);
         drop(pages);
         let pages = life.open();
@@ -179,8 +185,8 @@ fn nothing_that_was_applied_is_lost_and_a_deposed_writer_changes_nothing() {
     }
 }
 
-/// Two writers find the same epochs, and begin: the later of them takes another one, and the earlier
-/// one learns it.
+/// Two writers find the same epochs, and begin: the later of them takes another one, and the
+/// earlier one learns it.
 #[test]
 fn of_two_that_begin_at_once_one_counts() {
     let objects = Arc::new(MemoryObjects::new());
@@ -239,13 +245,7 @@ impl Objects for Between {
 #[test]
 fn what_does_not_count_is_deleted() {
     for seed in 0..seeds() / 10 {
-        let mut life = Life::new(seed);
-        let mut pages = life.open();
-        for _ in 0..STEPS {
-            pages = life.step(pages);
-        }
-        life.fail(0);
-        life.objects.land(usize::MAX);
+        let (mut life, _) = lived(seed);
         let pages = life.open();
         (0..3).for_each(|_| life.change(&pages));
         let names = |prefix| life.objects.names(prefix);

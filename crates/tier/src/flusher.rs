@@ -8,8 +8,8 @@
 //! Only durable records are written back: else a start after a power cut would put an older value
 //! over a newer one below. A change leaves the index only if nothing newer has come meanwhile.
 //!
-//! Where a backend writes the keys of many slices at once, all that is dirty of these slices goes with
-//! the oldest record of them.
+//! Where a backend writes the keys of many slices at once, all that is dirty of these slices goes
+//! with the oldest record of them.
 //!
 //! One thread flushes at a time, so at most one change of a key is on its way below.
 

@@ -23,7 +23,7 @@ impl SimBackend {
         Arc::new(Self { memory, disk, group, during: Mutex::default() })
     }
 
-    /// Has the keys of so many slices written together.
+    /// Has the keys of this number of slices written together.
     pub fn group_by(&self, slices: usize) {
         self.group.store(slices, Ordering::Relaxed);
     }

@@ -276,8 +276,8 @@ fn flush(tiered: &Tiered, clock: &Clock) {
     }
 }
 
-/// Writes back what replies wait for, and then what is old enough, or `all`. Returns the latter, and
-/// whether there may be more of either.
+/// Writes back what replies wait for, and then what is old enough, or `all`. Returns the latter,
+/// and whether there may be more of either.
 fn write_back(tier: &Tier, clock: &Clock, all: bool) -> Result<Flushed, BackendError> {
     let through = tier.flush_through(clock.now());
     let flushed = tier.flush(clock.now(), all);
