@@ -7,18 +7,15 @@
 mod suite;
 
 use backend::{Bucket, BucketConfig, Service};
-use measure::process::{Launch, Server, accepts};
-use measure::tools::{FAKE_GCS, MOTO};
+use measure::process::emulators::{BUCKET, Emulator, REGION};
+use measure::process::{Server, accepts};
 use pages::Objects;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use suite::object;
 use tier::Failure;
 
-/// The bucket of all tests, which is made before them.
-const BUCKET: &str = "volvox-test";
 /// Longest a request may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -26,40 +23,12 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulators")
 }
 
-/// Starts an emulator, and makes a bucket there.
 fn start(service: Service) -> Server {
-    let words = |words: &[&str], path: PathBuf| -> Vec<String> {
-        let words = words.iter().map(|word| (*word).to_owned());
-        [path.to_str().unwrap().to_owned()].into_iter().chain(words).collect()
+    let emulator = match service {
+        Service::S3 => Emulator::S3,
+        Service::Gcs => Emulator::Gcs,
     };
-    let (name, make) = match service {
-        Service::S3 => ("moto", format!("PUT /{BUCKET} HTTP/1.0\r\nContent-Length: 0\r\n\r\n")),
-        Service::Gcs => ("fake-gcs-server", {
-            let body = format!("{{\"name\":\"{BUCKET}\"}}");
-            let head = "POST /storage/v1/b HTTP/1.0\r\nContent-Type: application/json";
-            format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len())
-        }),
-    };
-    let path = match service {
-        Service::S3 => MOTO.need(&folder()).unwrap(),
-        Service::Gcs => FAKE_GCS.need(&folder()).unwrap(),
-    };
-    let command = |port: u16| match service {
-        Service::S3 => words(&["-H", "127.0.0.1", "-p", &port.to_string()], path),
-        Service::Gcs => {
-            let port = port.to_string();
-            let flags = ["-scheme", "http", "-backend", "memory", "-host", "127.0.0.1"];
-            words(&[&flags[..], &["-port", &port]].concat(), path)
-        }
-    };
-    let server = Launch::new().start(name, &folder().join("logs"), command, accepts).unwrap();
-    let mut connection = TcpStream::connect(server.address()).unwrap();
-    connection.set_read_timeout(Some(TIMEOUT)).unwrap();
-    connection.write_all(make.as_bytes()).unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    assert!(answer.lines().next().unwrap().contains(" 200 "), "{answer}");
-    server
+    emulator.start(&folder()).unwrap()
 }
 
 fn config(service: Service, address: SocketAddr, root: &str, timeout: Duration) -> BucketConfig {
@@ -68,7 +37,7 @@ fn config(service: Service, address: SocketAddr, root: &str, timeout: Duration) 
         bucket: BUCKET.to_owned(),
         root: root.to_owned(),
         endpoint: Some(format!("http://{address}")),
-        region: Some("us-east-1".to_owned()),
+        region: Some(REGION.to_owned()),
         timeout,
     }
 }

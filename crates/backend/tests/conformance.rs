@@ -41,6 +41,7 @@ fn redb(path: &Path) -> Opened {
 fn pages(_: &Path) -> Opened {
     let config = PagesConfig { page_bytes: 2_000, apart_from: 1_000, cache_bytes: 10_000 };
     let pages = Pages::open(Arc::new(MemoryObjects::new()), config).unwrap();
+    pages.begin().unwrap();
     Opened { backend: Box::new(pages), _directory: None }
 }
 

@@ -22,7 +22,8 @@
 //! | `store` | `name`, `objects` | the objects of one writer, and whether another has come |
 //! | `opening` | `map`, `name`, `note`, `objects`, `store` | how a writer begins |
 //! | `rewrite` | `map`, `name`, `objects`, `opening`, `page`, `store` | changes of keys as new pages |
-//! | `pages` | * | what lies below a tier |
+//! | `taken` | `cache`, `name`, `note`, `objects`, `opening`, `page`, `rewrite`, `store` | a bucket that this writer has taken over |
+//! | `pages` | `counted`, `objects`, `opening`, `rewrite`, `store`, `taken` | what lies below a tier |
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -38,6 +39,7 @@ mod page;
 mod pages;
 mod rewrite;
 mod store;
+mod taken;
 
 pub use memory::{Call, Calls, Fault, MemoryObjects};
 pub use objects::{Created, Object, Objects};

@@ -58,6 +58,7 @@ struct State {
     objects: BTreeMap<String, Vec<u8>>,
     late: Vec<Late>,
     choose: Option<Choose>,
+    forgets: bool,
     calls: Calls,
 }
 
@@ -76,6 +77,11 @@ impl MemoryObjects {
     /// Has a fault chosen for each call from now on.
     pub fn set_faults(&self, choose: impl FnMut(Call, &str) -> Option<Fault> + Send + 'static) {
         self.lock().choose = Some(Box::new(choose));
+    }
+
+    /// Creates objects from now on also where there is one.
+    pub fn forgets_conditions(&self) {
+        self.lock().forgets = true;
     }
 
     /// Carries out what is late, the first `count` of it.
@@ -136,7 +142,7 @@ impl State {
     }
 
     fn create(&mut self, object: &Object) -> Created {
-        if self.objects.contains_key(&object.name) {
+        if self.objects.contains_key(&object.name) && !self.forgets {
             return Created::Before;
         }
         self.calls.created += 1;

@@ -12,7 +12,7 @@ use crate::map::Map;
 use crate::name::{self, FORMAT, Id, MAPS, NOTES};
 use crate::note;
 use crate::objects::{Created, Object, Objects};
-use crate::store::{Store, list_all};
+use crate::store::{Store, error, list_all};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use tier::{BackendError, Failure};
@@ -41,13 +41,12 @@ pub(crate) struct Opened {
     pub(crate) named: HashSet<Id>,
 }
 
-/// Opens a bucket, to be the only one that writes there.
+/// Takes a bucket over, to be the only one that writes there.
 pub(crate) fn open(objects: Arc<dyn Objects>) -> Result<Opened, BackendError> {
-    check_format(&*objects)?;
     let (store, mut leftovers) = Store::begin(objects)?;
-    let maps = newest(&store, MAPS, name::map_of, &mut leftovers)?;
-    let notes = newest(&store, NOTES, name::note_of, &mut leftovers)?;
-    let (maps, notes) = (read(&store, maps)?, read(&store, notes)?);
+    let maps = newest(&*store.objects, MAPS, name::map_of, &mut leftovers)?;
+    let maps = read(&*store.objects, maps)?;
+    let notes = notes(&*store.objects, &mut leftovers)?;
     let mut found: BTreeMap<usize, Map> = BTreeMap::new();
     for (run, (id, bytes)) in maps {
         let map = (run < RUNS).then(|| Map::decode(run, id, &bytes)).flatten();
@@ -65,12 +64,10 @@ pub(crate) fn open(objects: Arc<dyn Objects>) -> Result<Opened, BackendError> {
     };
     let mut own: Vec<Object> = runs.iter().enumerate().map(object).collect();
     let mut kept = BTreeMap::new();
-    for (of, (old, bytes)) in notes {
-        let (id, old) = (store.id(), name::note(&of, old));
-        let wrong = || store.error(Failure::Corrupt, &format!("{old} is no note"));
-        let note = note::decode(&bytes).ok_or_else(wrong)?;
-        leftovers.push(old);
-        own.push(Object { name: name::note(&of, id), bytes });
+    for (of, (old, note)) in notes {
+        let id = store.id();
+        leftovers.push(name::note(&of, old));
+        own.push(Object { name: name::note(&of, id), bytes: note::encode(&note) });
         kept.insert(of, (id, note));
     }
     store.objects.create_all(&own)?;
@@ -78,38 +75,54 @@ pub(crate) fn open(objects: Arc<dyn Objects>) -> Result<Opened, BackendError> {
     Ok(Opened { store, runs, notes: kept, leftovers, named })
 }
 
-/// An error if something else is there.
-fn check_format(objects: &dyn Objects) -> Result<(), BackendError> {
-    let error = |what: &str| {
-        let what = format!("{}: {what}", objects.name());
-        Err(BackendError { failure: Failure::Permanent, what })
-    };
-    match objects.get(FORMAT)? {
-        Some(text) if text == FORMAT_TEXT => return Ok(()),
-        Some(_) => return error("it was written in another format; give the tier another root"),
-        None => {}
+/// The notes that count, each with its id.
+pub(crate) fn notes(
+    objects: &dyn Objects,
+    leftovers: &mut Vec<String>,
+) -> Result<BTreeMap<String, (Id, Vec<u8>)>, BackendError> {
+    let notes = newest(objects, NOTES, name::note_of, leftovers)?;
+    let mut found = BTreeMap::new();
+    for (of, (id, bytes)) in read(objects, notes)? {
+        let wrong =
+            || error(objects, Failure::Corrupt, &format!("{} is no note", name::note(&of, id)));
+        let note = note::decode(&bytes).ok_or_else(wrong)?;
+        found.insert(of, (id, note));
     }
-    if !objects.list("", "", 1)?.is_empty() {
-        return error("it has objects that are not of a tier; give the tier a root of its own");
-    }
+    Ok(found)
+}
+
+/// An error if something else is there, or if objects can be created again.
+pub(crate) fn check_format(objects: &dyn Objects) -> Result<(), BackendError> {
+    let error = |what: &str| Err(error(objects, Failure::Permanent, what));
     let format = Object { name: FORMAT.to_owned(), bytes: FORMAT_TEXT.to_vec() };
+    match objects.get(FORMAT)? {
+        Some(text) if text == FORMAT_TEXT => {}
+        Some(_) => return error("it was written in another format; give the tier another root"),
+        None if !objects.list("", "", 1)?.is_empty() => {
+            return error("it has objects that are not of a tier; give the tier a root of its own");
+        }
+        // Where another cell begins too, one of them creates it.
+        None => _ = objects.create(&format)?,
+    }
     match objects.create(&format)? {
-        Created::Now => Ok(()),
-        // Another cell begins too: one of them takes the higher epoch.
-        Created::Before => check_format(objects),
+        Created::Before => Ok(()),
+        Created::Now => error(
+            "it creates an object again that is there, so what counts could be overwritten: use a \
+             service that honours If-None-Match",
+        ),
     }
 }
 
 /// The highest id of each thing whose names begin with `prefix`; the others are left over.
 fn newest<T: Ord + Clone>(
-    store: &Store,
+    objects: &dyn Objects,
     prefix: &str,
     parse: impl Fn(&str) -> Option<(T, Id)>,
     leftovers: &mut Vec<String>,
 ) -> Result<BTreeMap<T, (Id, String)>, BackendError> {
     let mut newest: BTreeMap<T, (Id, String)> = BTreeMap::new();
-    for name in list_all(&*store.objects, prefix)? {
-        let wrong = || store.error(Failure::Corrupt, &format!("{name} is no name of a tier"));
+    for name in list_all(objects, prefix)? {
+        let wrong = || error(objects, Failure::Corrupt, &format!("{name} is no name of a tier"));
         let (of, id) = parse(&name).ok_or_else(wrong)?;
         if newest.get(&of).is_some_and(|(before, _)| *before > id) {
             leftovers.push(name);
@@ -122,16 +135,16 @@ fn newest<T: Ord + Clone>(
 
 /// Their bytes.
 fn read<T: Ord + Clone>(
-    store: &Store,
+    objects: &dyn Objects,
     names: BTreeMap<T, (Id, String)>,
 ) -> Result<BTreeMap<T, (Id, Vec<u8>)>, BackendError> {
     let list: Vec<String> = names.values().map(|(_, name)| name.clone()).collect();
-    let bytes = store.objects.get_all(&list)?;
+    let bytes = objects.get_all(&list)?;
     let mut read = BTreeMap::new();
     for ((of, (id, name)), bytes) in names.into_iter().zip(bytes) {
         let gone = || {
             let what = format!("{name} was listed, and is gone: does another cell write there?");
-            store.error(Failure::Transient, &what)
+            error(objects, Failure::Transient, &what)
         };
         read.insert(of, (id, bytes.ok_or_else(gone)?));
     }

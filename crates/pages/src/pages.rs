@@ -1,36 +1,14 @@
 //! Keys in pages of a bucket, as what lies below a tier.
-//!
-//! ```text
-//! apply    pages read, merged, created -> maps created -> no higher epoch? -> done -> old deleted
-//! get      map in memory -> page, from the cache or read -> record, there or in an object
-//! ```
-//!
-//! No name is used twice, and only the highest map of a run counts: what a bucket carries out late
-//! changes nothing that counts. What a call has created that failed may count or not, until the
-//! next one of that run has succeeded: so it is deleted after that.
 
-use crate::cache::Cache;
 use crate::counted::Counted;
-use crate::name::{self, Id, PAGES};
-use crate::note;
-use crate::objects::{Object, Objects};
-use crate::opening::{Opened, RUNS, Run, open};
-use crate::page::{self, Content, Spot};
-use crate::rewrite::{Lengths, Next, Rewritten, gone, rewrite};
-use crate::store::{LIST_AT_ONCE, Store};
-use base::{SLICES, SliceId, SliceRange};
-use std::collections::{BTreeMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use crate::objects::Objects;
+use crate::opening::{check_format, notes};
+use crate::rewrite::Lengths;
+use crate::store::error;
+use crate::taken::{Taken, group_of};
+use base::{SliceId, SliceRange};
+use std::sync::{Arc, OnceLock};
 use tier::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests};
-
-/// Slices of a run.
-const RUN_SLICES: usize = SLICES / RUNS;
-/// Names that are deleted at once.
-const DELETED_AT_ONCE: usize = 1000;
-/// Names that are kept to be deleted, at most: what is beyond lies there until the next start.
-const LEFTOVERS_MAX: usize = 65_536;
-/// Times that a key is looked up while its page is replaced.
-const TRIES_MAX: usize = 16;
 
 /// How long pages are, and what is kept of them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,208 +23,59 @@ pub struct PagesConfig {
 
 /// Keys in pages of a bucket.
 pub struct Pages {
-    store: Store,
-    counted: Arc<Counted>,
-    lengths: Lengths,
-    runs: Vec<RwLock<Arc<Run>>>,
-    notes: Mutex<BTreeMap<String, (Id, Vec<u8>)>>,
-    writer: Mutex<Writer>,
-    cache: Cache,
-}
-
-/// What only the call that changes anything needs.
-struct Writer {
-    /// Names to delete.
-    leftovers: Vec<String>,
-    /// By run, names that failed calls have created, and that a map may name.
-    in_doubt: Vec<Vec<String>>,
-    /// The name up to which pages of earlier writers were looked at, until all were; and those of
-    /// them that counted at the start.
-    sweep: Option<(String, HashSet<Id>)>,
+    objects: Arc<Counted>,
+    config: PagesConfig,
+    /// Once it was taken over.
+    taken: OnceLock<Taken>,
 }
 
 impl Pages {
-    /// Opens a bucket, to be the only one that writes there. Another one that does is refused from
-    /// now on.
+    /// Opens a bucket, and changes nothing there that matters: [`Backend::begin`] takes it over,
+    /// and any other that writes there is refused from then on.
     ///
     /// # Errors
     /// When the bucket cannot be used, or has something else.
     pub fn open(objects: Arc<dyn Objects>, config: PagesConfig) -> Result<Self, BackendError> {
-        let counted = Arc::new(Counted::new(objects));
-        let Opened { store, runs, notes, leftovers, named } = open(counted.clone())?;
-        let PagesConfig { page_bytes, apart_from, cache_bytes } = config;
-        let in_doubt = vec![Vec::new(); RUNS];
-        let sweep = Some((String::new(), named));
-        Ok(Self {
-            store,
-            counted,
-            lengths: Lengths { page_bytes, apart_from },
-            runs: runs.into_iter().map(|run| RwLock::new(Arc::new(run))).collect(),
-            notes: Mutex::new(notes),
-            writer: Mutex::new(Writer { leftovers, in_doubt, sweep }),
-            cache: Cache::new(cache_bytes),
-        })
+        let objects = Arc::new(Counted::new(objects));
+        check_format(&*objects)?;
+        Ok(Self { objects, config, taken: OnceLock::new() })
     }
 
-    fn run(&self, number: usize) -> Arc<Run> {
-        self.runs[number].read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn taken(&self) -> Result<&Taken, BackendError> {
+        let not = || error(&*self.objects, Failure::Permanent, "it is used before it has begun");
+        self.taken.get().ok_or_else(not)
     }
 
-    /// A page, from memory or from the bucket; `None` if it is not there.
-    fn page(&self, id: Id) -> Result<Option<Arc<Vec<u8>>>, BackendError> {
-        if let Some(page) = self.cache.get(id) {
-            return Ok(Some(page));
-        }
-        let Some(page) = self.store.objects.get(&name::page(id))? else { return Ok(None) };
-        if !page::is_page(id, &page) {
-            let what = format!("{} is not what was written", name::page(id));
-            return Err(self.store.error(Failure::Corrupt, &what));
-        }
-        let page = Arc::new(page);
-        self.cache.put(id, &page);
-        Ok(Some(page))
-    }
-
-    /// Has the changes of each run count, of which all pages were created. A run whose map may not
-    /// be the one in memory gets a new one, also where nothing else of it changes.
-    fn commit(
-        &self,
-        writer: &mut Writer,
-        changed: BTreeMap<usize, Rewritten>,
-    ) -> Result<(), BackendError> {
-        let successors: Vec<(usize, Run, Rewritten)> = changed
-            .into_iter()
-            .filter(|(run, it)| it.changes() || !writer.in_doubt[*run].is_empty())
-            .map(|(run, mut it)| {
-                let map = std::mem::take(&mut it.map);
-                (run, Run { id: self.store.id(), map }, it)
-            })
-            .collect();
-        if successors.is_empty() {
+    fn check_key(&self, key: &[u8]) -> Result<(), BackendError> {
+        if (1..=KEY_BYTES_MAX).contains(&key.len()) {
             return Ok(());
         }
-        let object = |(run, Run { id, map }, _): &(usize, Run, Rewritten)| Object {
-            name: name::map(*run, *id),
-            bytes: map.encode(*run, *id),
-        };
-        let maps: Vec<Object> = successors.iter().map(object).collect();
-        let created = self.store.objects.create_all(&maps).and_then(|()| self.store.check_epoch());
-        for (number, run, it) in successors {
-            if created.is_err() {
-                let names = it.made.into_iter().chain([name::map(number, run.id)]);
-                writer.in_doubt[number].extend(names);
-                continue;
-            }
-            let mut now = self.runs[number].write().unwrap_or_else(PoisonError::into_inner);
-            let before = std::mem::replace(&mut *now, Arc::new(run));
-            drop(now);
-            it.replaced.iter().for_each(|id| self.cache.remove(*id));
-            writer.leftovers.push(name::map(number, before.id));
-            writer.leftovers.extend(it.replaced.iter().map(|id| name::page(*id)));
-            writer.leftovers.extend(it.dropped);
-            writer.leftovers.append(&mut writer.in_doubt[number]);
-        }
-        writer.bound();
-        created
-    }
-
-    /// Deletes some of what does not count. What cannot be deleted is tried again later.
-    fn tidy(&self, writer: &mut Writer) {
-        if let Some((after, named)) = &mut writer.sweep
-            && let Ok(names) = self.store.objects.list(PAGES, after, LIST_AT_ONCE)
-        {
-            let is_left = |name: &&String| {
-                name::page_of(name)
-                    .is_some_and(|id| id.epoch < self.store.epoch && !named.contains(&id))
-            };
-            writer.leftovers.extend(names.iter().filter(is_left).cloned());
-            match names.last().filter(|_| names.len() == LIST_AT_ONCE) {
-                Some(last) => after.clone_from(last),
-                None => writer.sweep = None,
-            }
-        }
-        let some = writer.leftovers.len().saturating_sub(DELETED_AT_ONCE);
-        let names = writer.leftovers.split_off(some);
-        if !names.is_empty() && self.store.objects.delete(&names).is_err() {
-            writer.leftovers.extend(names);
-        }
-        writer.bound();
-    }
-}
-
-impl Writer {
-    /// Forgets what is too much to be kept in memory.
-    fn bound(&mut self) {
-        self.leftovers.truncate(LEFTOVERS_MAX);
-        self.in_doubt.iter_mut().for_each(|names| names.truncate(LEFTOVERS_MAX / RUNS));
+        let what = format!("a key has {} bytes: it must have 1 to {KEY_BYTES_MAX}", key.len());
+        Err(error(&*self.objects, Failure::Permanent, &what))
     }
 }
 
 impl Backend for Pages {
     fn name(&self) -> &str {
-        self.store.objects.name()
+        self.objects.name()
+    }
+
+    fn begin(&self) -> Result<(), BackendError> {
+        let PagesConfig { page_bytes, apart_from, cache_bytes } = self.config;
+        let lengths = Lengths { page_bytes, apart_from };
+        let taken = Taken::begin(self.objects.clone(), lengths, cache_bytes)?;
+        let twice = |_| error(&*self.objects, Failure::Permanent, "it has begun already");
+        self.taken.set(taken).map_err(twice)
     }
 
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool, BackendError> {
         self.check_key(key)?;
-        let (spot, number) = (Spot::of(key), run_of(SliceId::of(key)));
-        let mut missing = String::new();
-        for _ in 0..TRIES_MAX {
-            let run = self.run(number);
-            let Some(entry) = run.map.find(&spot) else { return Ok(false) };
-            let id = run.map.entries[entry].page;
-            let mut name = name::page(id);
-            if let Some(page) = self.page(id)? {
-                match page::find(&page, key) {
-                    None => return Ok(false),
-                    Some(Content::Here(record)) => {
-                        into.extend_from_slice(&record);
-                        return Ok(true);
-                    }
-                    Some(Content::Apart(id)) => name = name::value(key, id),
-                }
-                if let Some(record) = self.store.objects.get(&name)? {
-                    into.extend_from_slice(&record);
-                    return Ok(true);
-                }
-            }
-            // It was replaced and deleted meanwhile, or it is lost.
-            if self.run(number).id == run.id {
-                return Err(gone(&self.store, &name));
-            }
-            missing = name;
-        }
-        let what = format!("{missing} and its successors were replaced again and again");
-        Err(self.store.error(Failure::Transient, &what))
+        self.taken()?.get(key, into)
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {
         changes.iter().try_for_each(|change| self.check_key(change.key()))?;
-        let mut writer = lock(&self.writer);
-        let next = |change: &Change<'_>| -> (usize, usize) {
-            let slice = SliceId::of(change.key());
-            (run_of(slice), slice.index())
-        };
-        let mut order: Vec<&Change<'_>> = changes.iter().collect();
-        order.sort_by_cached_key(|change| Spot::of(change.key()));
-        let mut changed = BTreeMap::new();
-        for of_run in order.chunk_by(|a, b| next(a).0 == next(b).0) {
-            let (number, _) = next(of_run[0]);
-            let nexts: Vec<Next<'_>> = of_run.iter().map(|change| Next::of(change)).collect();
-            let mut it = Rewritten::default();
-            let run = self.run(number);
-            let done = rewrite(&self.store, (number, &run), &nexts, self.lengths, &mut it);
-            changed.insert(number, it);
-            if let Err(error) = done {
-                // No map names them.
-                writer.leftovers.extend(changed.into_values().flat_map(|it| it.made));
-                writer.bound();
-                return Err(error);
-            }
-        }
-        self.commit(&mut writer, changed)?;
-        self.tidy(&mut writer);
-        Ok(())
+        self.taken()?.apply(changes)
     }
 
     /// Those of one run are.
@@ -255,44 +84,22 @@ impl Backend for Pages {
     }
 
     fn note(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        Ok(lock(&self.notes).get(name).map(|(_, note)| note.clone()))
+        if let Some(taken) = self.taken.get() {
+            return Ok(taken.note(name));
+        }
+        let mut notes = notes(&*self.objects, &mut Vec::new())?;
+        Ok(notes.remove(name).map(|(_, note)| note))
     }
 
     fn set_note(&self, name: &str, bytes: &[u8]) -> Result<(), BackendError> {
-        let mut writer = lock(&self.writer);
-        let id = self.store.id();
-        let object = Object { name: name::note(name, id), bytes: note::encode(bytes) };
-        self.store.objects.create(&object)?;
-        self.store.check_epoch()?;
-        let before = lock(&self.notes).insert(name.to_owned(), (id, bytes.to_vec()));
-        writer.leftovers.extend(before.map(|(id, _)| name::note(name, id)));
-        Ok(())
+        self.taken()?.set_note(name, bytes)
     }
 
     fn requests(&self) -> Option<Requests> {
-        Some(self.counted.requests())
+        Some(self.objects.requests())
     }
 
     fn group(&self, slice: SliceId) -> SliceRange {
-        let first = run_of(slice) * RUN_SLICES;
-        SliceRange::new(first..first + RUN_SLICES)
+        group_of(slice)
     }
-}
-
-impl Pages {
-    fn check_key(&self, key: &[u8]) -> Result<(), BackendError> {
-        if (1..=KEY_BYTES_MAX).contains(&key.len()) {
-            return Ok(());
-        }
-        let what = format!("a key has {} bytes: it must have 1 to {KEY_BYTES_MAX}", key.len());
-        Err(self.store.error(Failure::Permanent, &what))
-    }
-}
-
-fn run_of(slice: SliceId) -> usize {
-    slice.index() / RUN_SLICES
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

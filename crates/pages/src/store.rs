@@ -30,8 +30,8 @@ impl Store {
                 return Ok((Self { objects, epoch, next: AtomicU64::new(0) }, before));
             }
         }
-        let what = format!("{}: other cells keep taking it over; use it for one", objects.name());
-        Err(BackendError { failure: Failure::Transient, what })
+        let what = "other cells keep taking it over; use it for one";
+        Err(error(&*objects, Failure::Transient, what))
     }
 
     /// An id that no object has.
@@ -54,8 +54,13 @@ impl Store {
 
     /// An error that names the bucket.
     pub(crate) fn error(&self, failure: Failure, what: &str) -> BackendError {
-        BackendError { failure, what: format!("{}: {what}", self.objects.name()) }
+        error(&*self.objects, failure, what)
     }
+}
+
+/// An error that names the bucket.
+pub(crate) fn error(objects: &dyn Objects, failure: Failure, what: &str) -> BackendError {
+    BackendError { failure, what: format!("{}: {what}", objects.name()) }
 }
 
 /// All names that begin with `prefix`.

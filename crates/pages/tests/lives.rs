@@ -60,12 +60,12 @@ impl Life {
     /// A writer, which the bucket may refuse some times.
     fn open(&mut self) -> Pages {
         for _ in 0..20 {
-            if let Ok(pages) = Pages::open(self.objects.clone(), CONFIG) {
+            if let Ok(pages) = begun(self.objects.clone(), CONFIG) {
                 return pages;
             }
         }
         self.fail(0);
-        Pages::open(self.objects.clone(), CONFIG).unwrap()
+        begun(self.objects.clone(), CONFIG).unwrap()
     }
 
     fn change(&mut self, pages: &Pages) {
@@ -152,6 +152,13 @@ fn change<'a>((key, record): (&'a Vec<u8>, &'a Option<Vec<u8>>)) -> Change<'a> {
     }
 }
 
+/// A bucket that is taken over.
+fn begun(objects: Arc<dyn Objects>, config: PagesConfig) -> Result<Pages, BackendError> {
+    let pages = Pages::open(objects, config)?;
+    pages.begin()?;
+    Ok(pages)
+}
+
 /// Seeds that are run: `PAGES_SEEDS=5000 cargo test -p pages --test lives` for more.
 fn seeds() -> u64 {
     std::env::var("PAGES_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
@@ -190,17 +197,17 @@ fn nothing_that_was_applied_is_lost_and_a_deposed_writer_changes_nothing() {
 #[test]
 fn of_two_that_begin_at_once_one_counts() {
     let objects = Arc::new(MemoryObjects::new());
-    drop(Pages::open(objects.clone(), CONFIG).unwrap());
+    drop(begun(objects.clone(), CONFIG).unwrap());
     let (beside, inner) = (objects.clone(), Mutex::new(None));
     let first = Arc::new(inner);
     let kept = first.clone();
     let between = Between {
         objects,
         act: Mutex::new(Some(Box::new(move || {
-            *kept.lock().unwrap() = Some(Pages::open(beside, CONFIG).unwrap());
+            *kept.lock().unwrap() = Some(begun(beside, CONFIG).unwrap());
         }))),
     };
-    let second = Pages::open(Arc::new(between), CONFIG).unwrap();
+    let second = begun(Arc::new(between), CONFIG).unwrap();
     let first = first.lock().unwrap().take().expect("it has begun between");
     let put = |pages: &Pages| pages.apply(&[Change::Put { key: b"key", record: b"record" }]);
     let refused = put(&first).unwrap_err();
@@ -209,7 +216,27 @@ fn of_two_that_begin_at_once_one_counts() {
     put(&second).unwrap();
 }
 
-/// Objects, before whose first creation something else happens.
+#[test]
+fn what_is_not_of_a_tier_or_can_be_overwritten_is_refused() {
+    let said = |objects: Arc<dyn Objects>| match begun(objects, CONFIG) {
+        Err(error) => (error.failure, error.what),
+        Ok(_) => panic!("it is opened"),
+    };
+    let of_others = MemoryObjects::new();
+    of_others.create(&Object { name: "a/b".to_owned(), bytes: vec![1] }).unwrap();
+    let (failure, what) = said(Arc::new(of_others));
+    assert!(failure == Failure::Permanent && what.contains("not of a tier"), "{what}");
+    let of_later = MemoryObjects::new();
+    of_later.create(&Object { name: "format".to_owned(), bytes: vec![1] }).unwrap();
+    let (failure, what) = said(Arc::new(of_later));
+    assert!(failure == Failure::Permanent && what.contains("another format"), "{what}");
+    let forgetful = MemoryObjects::new();
+    forgetful.forgets_conditions();
+    let (failure, what) = said(Arc::new(forgetful));
+    assert!(failure == Failure::Permanent && what.contains("If-None-Match"), "{what}");
+}
+
+/// Objects, before whose first epoch something else happens.
 struct Between {
     objects: Arc<MemoryObjects>,
     act: Mutex<Option<Box<dyn FnOnce() + Send>>>,
@@ -221,7 +248,9 @@ impl Objects for Between {
     }
 
     fn create(&self, object: &Object) -> Result<Created, BackendError> {
-        if let Some(act) = self.act.lock().unwrap().take() {
+        if object.name.starts_with("epoch/")
+            && let Some(act) = self.act.lock().unwrap().take()
+        {
             act();
         }
         self.objects.create(object)
@@ -255,7 +284,7 @@ fn what_does_not_count_is_deleted() {
         drop(pages);
         // Each of them has a key that cannot be read without it.
         let uncached = PagesConfig { cache_bytes: 0, ..CONFIG };
-        let pages = Pages::open(life.objects.clone(), uncached).unwrap();
+        let pages = begun(life.objects.clone(), uncached).unwrap();
         let lost = &names[life.rng.below(names.len() as u64) as usize];
         life.objects.lose(lost);
         let mut reads = life.model.keys().map(|key| pages.get(key, &mut Vec::new()));

@@ -94,6 +94,15 @@ pub trait Backend: Send + Sync {
     /// What it is and where, for messages.
     fn name(&self) -> &str;
 
+    /// Begins to be the one that keeps the keys of a journal: called once, before anything but notes
+    /// is asked for or changed, when it is known that it belongs to that journal.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    fn begin(&self) -> Result<(), BackendError> {
+        Ok(())
+    }
+
     /// Appends the record of `key` to `into`. Returns whether there is one.
     ///
     /// # Errors

@@ -158,12 +158,13 @@ impl Recovered {
         let below = backend.note(NOTE).map_err(TierError::Backend)?;
         let salvages = config.salvages;
         let mut found = recover(disk, (&index, &hasher), (name, salvages), first)?;
-        match below {
-            Some(journal) if journal == found.journal => {}
-            None if found.is_new || found.start == 1 => {
-                backend.set_note(NOTE, &found.journal).map_err(TierError::Backend)?;
-            }
-            _ => return Err(TierError::OtherJournal { backend: backend.name().to_owned() }),
+        let is_new = below.is_none() && (found.is_new || found.start == 1);
+        if !is_new && below.is_none_or(|journal| journal != found.journal) {
+            return Err(TierError::OtherJournal { backend: backend.name().to_owned() });
+        }
+        backend.begin().map_err(TierError::Backend)?;
+        if is_new {
+            backend.set_note(NOTE, &found.journal).map_err(TierError::Backend)?;
         }
         if !found.is_begun && backend.note(BEGUN).map_err(TierError::Backend)?.is_some() {
             let what = "the journal was written, and none of its segments is there".to_owned();

@@ -4,6 +4,7 @@
 //! is closed for all of them.
 
 pub mod cores;
+pub mod emulators;
 pub mod exec;
 pub mod instrument;
 pub mod launch;
