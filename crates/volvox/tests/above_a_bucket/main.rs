@@ -4,16 +4,20 @@
 //! The emulators are installed by pip the first time.
 
 #[path = "../above_a_tier/support.rs"]
+#[allow(dead_code, reason = "the tests above a tier use all of it")]
 mod support;
 
 use measure::process::Server;
 use measure::process::emulators::{BUCKET, Emulator};
-use rustix::process::{Pid, Signal, kill_process};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
 use std::path::{Path, PathBuf};
-use support::{Cell, Client, command, directory, statistic};
+use std::process::Command;
+use support::{Cell, Client, command, directory, refused_by, statistic};
 
 const EMULATORS: [(Emulator, &str); 2] = [(Emulator::S3, "s3"), (Emulator::Gcs, "gs")];
-const KEYS: usize = 6_000;
+const KEYS: usize = 3_000;
 const AT_ONCE: usize = 100;
 
 /// A cell above a bucket of an emulator, with memory for a part of what it stores.
@@ -26,10 +30,15 @@ struct Above<'a> {
 
 impl Above<'_> {
     fn start(&self, flags: &[&str]) -> Cell {
+        Cell::run(&mut self.command(&self.directory, flags))
+    }
+
+    fn command(&self, directory: &Path, flags: &[&str]) -> Command {
         let database = ["--tier-database", &self.database, "--tier-bucket-timeout-s", "2"];
         let pages = ["--tier-page-bytes", "64KiB", "--memory-limit", "16MiB"];
-        let mut command = command(&self.directory, &[&database[..], &pages, flags].concat());
-        Cell::run(command.envs(self.emulator.environment(self.server.address())))
+        let mut command = command(directory, &[&database[..], &pages, flags].concat());
+        command.envs(self.emulator.environment(self.server.address()));
+        command
     }
 }
 
@@ -116,7 +125,7 @@ fn a_service_that_does_not_answer_is_no_miss_and_what_is_in_memory_is_served() {
         fill(&mut client);
         assert_eq!(cell.ctl(&["drain"]).1, Some(0));
         assert_eq!(client.set("hot", 0, 0, "in memory"), "STORED");
-        signal(above.server, Signal::STOP);
+        signal(above.server, Signal::SIGSTOP);
         assert_eq!(client.get("hot").as_deref(), Some("in memory"));
         client.send(b"get key-1\r\n").expect("it takes it");
         let answer = client.line().expect("it answers");
@@ -124,7 +133,7 @@ fn a_service_that_does_not_answer_is_no_miss_and_what_is_in_memory_is_served() {
         assert_eq!(client.set("during", 0, 0, "the outage"), "STORED");
         let (state, _) = cell.ctl(&["drain", "--wait", "6"]);
         assert!(state.contains("keys are dirty still"), "{state}");
-        signal(above.server, Signal::CONT);
+        signal(above.server, Signal::SIGCONT);
         assert_eq!(cell.ctl(&["drain"]).1, Some(0));
         assert_eq!(client.get(&key(1)), Some(value(1)));
         cell.kill();
@@ -142,21 +151,33 @@ fn a_cell_that_was_taken_over_says_so_and_writes_nothing_more() {
         let mut client = first.client();
         assert_eq!(client.set("key", 0, 0, "first"), "STORED");
         assert_eq!(first.ctl(&["drain"]).1, Some(0));
-        let directory = above.directory.with_extension("other");
-        let _ = std::fs::remove_dir_all(&directory);
-        let other = Above { directory, database: above.database.clone(), ..*above };
-        let said = support::said_of(other.command(&[]));
+        let of_other = directory("taken-by-another");
+        let said = refused_by(&mut above.command(&of_other, &[]));
         assert!(said.contains("was written through another journal"), "{said}");
-        // It took the bucket over all the same.
         assert_eq!(client.set("key", 0, 0, "second"), "STORED");
-        let (state, code) = first.ctl(&["drain", "--wait", "3"]);
-        assert!(code == Some(1) && state.contains("another cell has taken it over"), "{state}");
+        assert_eq!(first.ctl(&["drain"]).1, Some(0), "what was refused took nothing over");
+        // A copy of the journal, as after a restore on another machine.
+        let copied = directory("taken-by-a-copy");
+        fs::create_dir(&copied).expect("a directory");
+        for entry in fs::read_dir(&above.directory).expect("it is there") {
+            let path = entry.expect("an entry").path();
+            fs::copy(&path, copied.join(path.file_name().expect("a name"))).expect("a copy");
+        }
+        let other = Cell::run(&mut above.command(&copied, &["--tier-age-s", "1"]));
+        assert_eq!(other.client().get("key").as_deref(), Some("second"));
+        assert_eq!(client.set("key", 0, 0, "third"), "STORED");
+        let (said, code) = first.ctl(&["drain", "--wait", "3"]);
+        assert!(code == Some(1) && said.contains("another cell has taken it over"), "{said}");
+        assert_eq!(other.client().set("key", 0, 0, "of the other"), "STORED");
+        assert_eq!(other.ctl(&["drain"]).1, Some(0));
         first.kill();
-        assert_eq!(above.start(&[]).client().get("key").as_deref(), Some("second"));
+        other.kill();
+        let cell = Cell::run(&mut above.command(&copied, &[]));
+        assert_eq!(cell.client().get("key").as_deref(), Some("of the other"));
     });
 }
 
 fn signal(server: &Server, signal: Signal) {
-    let pid = i32::try_from(server.pid()).ok().and_then(Pid::from_raw).expect("a process");
-    kill_process(pid, signal).expect("it is ours");
+    let pid = i32::try_from(server.pid()).expect("a number of a process");
+    kill(Pid::from_raw(pid), signal).expect("it is ours");
 }

@@ -35,7 +35,12 @@ pub fn command(directory: &Path, flags: &[&str]) -> Command {
 
 /// What a cell says that does not start.
 pub fn refused(directory: &Path, flags: &[&str]) -> String {
-    let Output { status, stderr, .. } = command(directory, flags).output().expect("it runs");
+    refused_by(&mut command(directory, flags))
+}
+
+/// The same of a cell that this command would start.
+pub fn refused_by(command: &mut Command) -> String {
+    let Output { status, stderr, .. } = command.output().expect("it runs");
     assert!(!status.success(), "it is refused");
     String::from_utf8(stderr).expect("it is text")
 }
@@ -57,7 +62,8 @@ impl Cell {
         Self::run(command.env_clear().args(["serve", "--listen", "127.0.0.1:0"]))
     }
 
-    fn run(command: &mut Command) -> Self {
+    /// The one that this command starts.
+    pub fn run(command: &mut Command) -> Self {
         let mut process = command.stderr(Stdio::piped()).spawn().expect("the binary starts");
         let mut log = BufReader::new(process.stderr.take().expect("it is piped"));
         let mut line = String::new();
