@@ -34,7 +34,7 @@ const FUZZ_SECONDS: u64 = 20;
 #[command(after_help = "Examples:\n  cargo xtask check\n  cargo xtask check --full")]
 pub struct Args {
     /// Also run random orders of the engine's steps, real clients on every driver and on a server
-    /// without the laboratory, histories of a ring under faults, the gate on instructions per
+    /// without the laboratory, buckets by their emulators, histories of a ring under faults, the gate on instructions per
     /// request and the fuzz targets.
     #[arg(long)]
     full: bool,
@@ -79,6 +79,7 @@ fn full(repo: &Repo, stages: &mut Stages) {
         stages.run(&format!("clients, {driver}"), || prove::clients(driver, None).map(passed));
     }
     stages.run("a server without the laboratory", || server_only(repo).map(passed));
+    stages.run("buckets", || buckets(repo).map(passed));
     stages.run("linearizability", || {
         tools::IP.need()?;
         let exec = Exec::new(repo.path(HISTORIES)).args(["--histories", HISTORIES_COUNT]);
@@ -105,6 +106,18 @@ fn server_only(repo: &Repo) -> Result<bool> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     fs::copy(&built, &server).with_context(|| built.display().to_string())?;
     prove::clients("epoll", Some(server))
+}
+
+/// Lints and tests what the features of buckets add, with emulators of S3 and of GCS.
+fn buckets(repo: &Repo) -> Result<bool> {
+    let of = ["--locked", "--package", "backend", "--package", "volvox", "--features"];
+    let of = [&of[..], &["volvox/s3,volvox/gcs"]].concat();
+    let tests = ["answers", "buckets", "above_a_bucket"].map(|it| ["--test", it]).concat();
+    let cargo = |words: &[&[&str]]| {
+        Exec::new("cargo").args(words.concat()).cwd(repo.root()).status(PART_MAX)
+    };
+    Ok(cargo(&[&["clippy"], &of, &["--all-targets", "--", "-D", "warnings"]])?
+        && cargo(&[&["test"], &of, &tests])?)
 }
 
 /// Formats, and applies what clippy can correct.
