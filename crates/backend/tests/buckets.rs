@@ -4,17 +4,22 @@
 //! The emulators are installed by pip the first time.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod keys;
+mod scratch;
 mod suite;
 
 use backend::{Bucket, BucketConfig, Service};
+use keys::Opened;
 use measure::process::emulators::{BUCKET, Emulator, REGION};
 use measure::process::{Server, accepts};
-use pages::Objects;
+use pages::{Objects, Pages, PagesConfig};
+use scratch::Scratch;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use suite::object;
-use tier::Failure;
+use tier::{Backend, Failure};
 
 /// Longest a request may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -98,6 +103,38 @@ fn says_what_is_wrong(service: Service) {
         assert!([Failure::Transient, Failure::Unknown].contains(&error.failure), "{error}");
         assert!(!error.what.contains('\n') && error.what.contains(BUCKET), "{error}");
     }
+}
+
+/// The promises of what keeps keys, where these lie in pages of a bucket.
+fn keeps_keys(service: Service) {
+    let server = start(service);
+    for (promise, check) in keys::PROMISES {
+        let begun = Instant::now();
+        let name = format!("keys-{service:?}-{promise}");
+        check(
+            &|_| in_pages(&config(service, server.address(), &name, TIMEOUT)),
+            &Scratch::new(&name),
+        );
+        println!("{promise}: {} ms", begun.elapsed().as_millis());
+    }
+    server.stop().unwrap();
+}
+
+fn in_pages(config: &BucketConfig) -> Opened {
+    let pages = PagesConfig { page_bytes: 16_000, apart_from: 8_000, cache_bytes: 100_000 };
+    let pages = Pages::open(Arc::new(open(config)), pages).unwrap();
+    pages.begin().unwrap();
+    Opened { backend: Box::new(pages), directory: None }
+}
+
+#[test]
+fn pages_in_a_bucket_of_s3_keep_keys() {
+    keeps_keys(Service::S3);
+}
+
+#[test]
+fn pages_in_a_bucket_of_gcs_keep_keys() {
+    keeps_keys(Service::Gcs);
 }
 
 #[test]
