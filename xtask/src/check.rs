@@ -34,8 +34,8 @@ const FUZZ_SECONDS: u64 = 20;
 #[command(after_help = "Examples:\n  cargo xtask check\n  cargo xtask check --full")]
 pub struct Args {
     /// Also run random orders of the engine's steps, real clients on every driver and on a server
-    /// without the laboratory, buckets by their emulators, histories of a ring under faults, the gate on instructions per
-    /// request and the fuzz targets.
+    /// without the laboratory, buckets by their emulators, histories of a ring under faults, the
+    /// gate on instructions per request and the fuzz targets.
     #[arg(long)]
     full: bool,
 }

@@ -94,8 +94,8 @@ pub trait Backend: Send + Sync {
     /// What it is and where, for messages.
     fn name(&self) -> &str;
 
-    /// Begins to be the one that keeps the keys of a journal: called once, before anything but notes
-    /// is asked for or changed, when it is known that it belongs to that journal.
+    /// Begins to be the one that keeps the keys of a journal: called once, before anything but
+    /// notes is asked for or changed, when it is known that it belongs to that journal.
     ///
     /// # Errors
     /// When it cannot be used.
