@@ -55,7 +55,7 @@ fn pages(lab: &Lab) -> Result<Measured> {
     drain(lab, &server)?;
     let before = Counts::of(&server)?;
     lab.detail("10,000 are stored a second");
-    let limit = Limit::Duration(lab.form(["75s", "300s"]));
+    let limit = Limit::Duration(lab.form(["75s", "240s"]));
     let load = Load { rate: Some(RATE), depth: 1, limit, ..STORES };
     let stored = load.drive(lab, &server)?.number("/rate/achieved_per_s")?;
     // What is young is not written back at once: it would be written in smaller parts.
