@@ -95,7 +95,7 @@ impl fmt::Display for TierError {
             Self::OtherJournal { backend } => write!(
                 f,
                 "{backend} was written through another journal, which is not here: restore that \
-                 journal, or give the tier a directory of its own"
+                 journal, or give the tier a directory, or a root of a bucket, of its own"
             ),
             Self::JournalTooShort { bytes, least } => write!(
                 f,

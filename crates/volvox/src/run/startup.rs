@@ -44,8 +44,11 @@ pub fn lines(
     if let Some(directory) = &loaded.settings.tier.directory {
         let promise = promise_of(loaded.settings.tier.ack);
         let origin = loaded.origin("tier.ack");
-        let directory = directory.display();
+        let (directory, database) = (directory.display(), &loaded.settings.tier.database);
         lines.push(format!("tier         {directory}; what is answered is {promise} ({origin})"));
+        if database.has_pages() {
+            lines.push(format!("             written back to {database}"));
+        }
         for PrefixRule { prefix, ack } in &loaded.settings.tier.prefixes {
             lines.push(format!(
                 "             with the prefix \"{prefix}\": {}",

@@ -92,8 +92,10 @@ impl Below {
         let cache_bytes = (memory.limit / CACHE_PART).max(CACHE_BYTES_MIN);
         let wanted = index_bytes + cache_bytes + database::flight_bytes(settings);
         let grant = budget.take(Owner::Tier, wanted).ok_or_else(|| {
+            let has_pages = settings.database.has_pages();
+            let lower = if has_pages { ", or lower tier.page_bytes" } else { "" };
             let wanted = show_size(wanted);
-            format!("memory.limit leaves less than {wanted} for the tier; raise it")
+            format!("memory.limit leaves less than {wanted} for the tier; raise it{lower}")
         })?;
         let backend = database::open(settings, (&directory, path), cache_bytes)?;
         let config = TierConfig {

@@ -11,6 +11,8 @@ fn what_cannot_be_served_is_refused_with_value_limit_and_remedy() {
         (&["--tier-journal", "1MiB"], "choose a value from 16MiB"),
         (&["--memory-limit", "8MiB"], "a cell above a tier needs 16MiB or more"),
         (&["--effect-log", "on"], "a cell above a tier keeps a log by itself"),
+        (&["--tier-database", "s3:name"], "expected redb, files, s3://BUCKET/ROOT"),
+        (&["--tier-page-bytes", "1KiB"], "choose a value from 16KiB to 4MiB"),
     ] {
         let message = refused(&path, flags);
         assert!(message.contains(said), "{flags:?}: {message}");
@@ -18,6 +20,12 @@ fn what_cannot_be_served_is_refused_with_value_limit_and_remedy() {
     assert!(!path.exists(), "nothing was made");
     let message = refused(&path, &["--tier-journal", "16MiB", "--memory-limit", "1GiB"]);
     assert!(message.contains("too short for its segments"), "{message}");
+    let database = format!("file:{}", directory("refusals-bucket").display());
+    let paged = ["--tier-database", &database];
+    let message = refused(&path, &paged);
+    assert!(message.contains("less than 27MiB for the tier; raise it, or lower tier.page_bytes"));
+    let message = refused(&path, &[&paged[..], &["--item-bytes-max", "8MiB"]].concat());
+    assert!(message.contains("a bucket takes items of 7MiB at most"), "{message}");
 }
 
 #[test]
