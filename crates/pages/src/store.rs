@@ -3,7 +3,7 @@
 use crate::name::{self, EPOCHS, Id};
 use crate::objects::{Created, Object, Objects};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tier::{BackendError, Failure};
 
 /// Names that are listed at once.
@@ -16,6 +16,8 @@ pub(crate) struct Store {
     pub(crate) objects: Arc<dyn Objects>,
     pub(crate) epoch: u64,
     next: AtomicU64,
+    /// Whether another writer was seen.
+    is_deposed: AtomicBool,
 }
 
 impl Store {
@@ -27,7 +29,8 @@ impl Store {
             let epoch = highest.map_or(1, |highest| highest + 1);
             let object = Object { name: name::epoch(epoch), bytes: b"taken\n".to_vec() };
             if objects.create(&object)? == Created::Now {
-                return Ok((Self { objects, epoch, next: AtomicU64::new(0) }, before));
+                let (next, is_deposed) = (AtomicU64::new(0), AtomicBool::new(false));
+                return Ok((Self { objects, epoch, next, is_deposed }, before));
             }
         }
         let what = "other cells keep taking it over; use it for one";
@@ -42,9 +45,15 @@ impl Store {
     /// An error if another writer has come: what this one has created since may not count.
     pub(crate) fn check_epoch(&self) -> Result<(), BackendError> {
         let later = self.objects.list(EPOCHS, &name::epoch(self.epoch), 1)?;
-        match later.first() {
-            None => Ok(()),
-            Some(_) => Err(self.error(
+        self.is_deposed.fetch_or(!later.is_empty(), Ordering::Relaxed);
+        self.check_known()
+    }
+
+    /// An error if another writer was seen: this one creates nothing more.
+    pub(crate) fn check_known(&self) -> Result<(), BackendError> {
+        match self.is_deposed.load(Ordering::Relaxed) {
+            false => Ok(()),
+            true => Err(self.error(
                 Failure::Permanent,
                 "another cell has taken it over, and this one may not write there any more: end \
                  this cell, or give each a root of its own",

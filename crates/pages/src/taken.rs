@@ -24,8 +24,8 @@ use tier::{BackendError, Change, Failure};
 
 /// Slices of a run.
 const RUN_SLICES: usize = SLICES / RUNS;
-/// Names that are deleted at once.
-const DELETED_AT_ONCE: usize = 1000;
+/// Names that are deleted after one call: more than it leaves over, and few, as replies may wait.
+const DELETED_AT_ONCE: usize = 128;
 /// Names that are kept to be deleted, at most: what is beyond lies there until the next start.
 const LEFTOVERS_MAX: usize = 65_536;
 /// Times that a key is looked up while its page is replaced.
@@ -127,6 +127,7 @@ impl Taken {
     /// Carries out changes; those of one run all or none.
     pub(crate) fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {
         let mut writer = lock(&self.writer);
+        self.store.check_known()?;
         let next = |change: &Change<'_>| -> (usize, usize) {
             let slice = SliceId::of(change.key());
             (run_of(slice), slice.index())
@@ -161,6 +162,7 @@ impl Taken {
     /// Keeps a note.
     pub(crate) fn set_note(&self, name: &str, bytes: &[u8]) -> Result<(), BackendError> {
         let mut writer = lock(&self.writer);
+        self.store.check_known()?;
         let id = self.store.id();
         let object = Object { name: name::note(name, id), bytes: note::encode(bytes) };
         self.store.objects.create(&object)?;
@@ -215,7 +217,8 @@ impl Taken {
 
     /// Deletes some of what does not count. What cannot be deleted is tried again later.
     fn tidy(&self, writer: &mut Writer) {
-        if let Some((after, named)) = &mut writer.sweep
+        let has_few = writer.leftovers.len() < DELETED_AT_ONCE;
+        if let Some((after, named)) = writer.sweep.as_mut().filter(|_| has_few)
             && let Ok(names) = self.store.objects.list(PAGES, after, LIST_AT_ONCE)
         {
             let is_left = |name: &&String| {

@@ -198,6 +198,7 @@ fn nothing_that_was_applied_is_lost_and_a_deposed_writer_changes_nothing() {
 fn of_two_that_begin_at_once_one_counts() {
     let objects = Arc::new(MemoryObjects::new());
     drop(begun(objects.clone(), CONFIG).unwrap());
+    let counted = objects.clone();
     let (beside, inner) = (objects.clone(), Mutex::new(None));
     let first = Arc::new(inner);
     let kept = first.clone();
@@ -214,6 +215,9 @@ fn of_two_that_begin_at_once_one_counts() {
     assert_eq!(refused.failure, Failure::Permanent);
     assert!(refused.what.contains("another cell has taken it over"), "{refused}");
     put(&second).unwrap();
+    let before = counted.calls();
+    assert_eq!(put(&first).unwrap_err(), refused);
+    assert_eq!(counted.calls(), before, "it knows, and requests nothing");
 }
 
 #[test]
@@ -276,7 +280,7 @@ fn what_does_not_count_is_deleted() {
     for seed in 0..seeds() / 10 {
         let (mut life, _) = lived(seed);
         let pages = life.open();
-        (0..3).for_each(|_| life.change(&pages));
+        (0..30).for_each(|_| life.change(&pages));
         let names = |prefix| life.objects.names(prefix);
         assert_eq!((names("map/").len(), names("epoch/").len()), (64, 1), "seed {seed}");
         let names = names("page/");
