@@ -78,6 +78,12 @@ impl Backend for Pages {
         self.taken()?.apply(changes)
     }
 
+    fn tidy(&self) {
+        if let Some(taken) = self.taken.get() {
+            taken.tidy();
+        }
+    }
+
     /// Those of one run are.
     fn is_atomic(&self) -> bool {
         false

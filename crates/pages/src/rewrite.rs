@@ -8,6 +8,8 @@ use crate::page::{self, Content, Row, Spot};
 use crate::store::Store;
 use tier::{BackendError, Change, Failure};
 
+/// Times that pages are read or created: of thousands of requests one may fail.
+const TRIES_MAX: usize = 3;
 /// Pages that are read and written at once.
 const PAGES_AT_ONCE: usize = 8;
 
@@ -74,7 +76,7 @@ pub(crate) fn rewrite(
         let ids: Vec<Id> =
             places.iter().filter_map(|place| entries.get(*place)).map(|it| it.page).collect();
         let names: Vec<String> = ids.iter().map(|id| name::page(*id)).collect();
-        let mut before = ids.iter().zip(store.objects.get_all(&names)?);
+        let mut before = ids.iter().zip(again(|| store.objects.get_all(&names))?);
         let mut objects = Vec::new();
         for (place, group) in places.iter().zip(groups) {
             let rows = match before.next() {
@@ -94,7 +96,7 @@ pub(crate) fn rewrite(
             put_pages(store, &rows, (first.unwrap_or_default(), lengths), into, &mut objects);
         }
         into.made.extend(objects.iter().map(|object| object.name.clone()));
-        store.objects.create_all(&objects)?;
+        again(|| store.objects.create_all(&objects))?;
     }
     into.map.entries.extend_from_slice(&entries[kept..]);
     // The first page has whatever comes before its own first key.
@@ -103,6 +105,18 @@ pub(crate) fn rewrite(
     }
     debug_assert!(into.map.entries.windows(2).all(|two| two[0].first < two[1].first), "{number}");
     Ok(())
+}
+
+/// Does it again where it was refused for a while, or not answered: the names and the bytes are the
+/// same, so one that was created before is as good.
+fn again<T>(call: impl Fn() -> Result<T, BackendError>) -> Result<T, BackendError> {
+    for _ in 1..TRIES_MAX {
+        match call() {
+            Err(error) if [Failure::Transient, Failure::Unknown].contains(&error.failure) => {}
+            done => return done,
+        }
+    }
+    call()
 }
 
 /// The rows of a page that a map names.

@@ -24,8 +24,8 @@ use tier::{BackendError, Change, Failure};
 
 /// Slices of a run.
 const RUN_SLICES: usize = SLICES / RUNS;
-/// Names that are deleted after one call: more than it leaves over, and few, as replies may wait.
-const DELETED_AT_ONCE: usize = 128;
+/// Pages of earlier writers that are looked at at once.
+const SWEPT_AT_ONCE: usize = 128;
 /// Names that are kept to be deleted, at most: what is beyond lies there until the next start.
 const LEFTOVERS_MAX: usize = 65_536;
 /// Times that a key is looked up while its page is replaced.
@@ -43,8 +43,9 @@ pub(crate) struct Taken {
 
 /// What only the call that changes anything needs.
 struct Writer {
-    /// Names to delete.
+    /// Names to delete, and how many of them were left when some were deleted last.
     leftovers: Vec<String>,
+    kept: usize,
     /// By run, names that failed calls have created, and that a map may name.
     in_doubt: Vec<Vec<String>>,
     /// The name up to which pages of earlier writers were looked at, until all were; and those of
@@ -67,7 +68,7 @@ impl Taken {
             lengths,
             runs: runs.into_iter().map(|run| RwLock::new(Arc::new(run))).collect(),
             notes: Mutex::new(notes),
-            writer: Mutex::new(Writer { leftovers, in_doubt, sweep }),
+            writer: Mutex::new(Writer { kept: leftovers.len(), leftovers, in_doubt, sweep }),
             cache: Cache::new(cache_bytes),
         })
     }
@@ -149,9 +150,7 @@ impl Taken {
                 return Err(error);
             }
         }
-        self.commit(&mut writer, changed)?;
-        self.tidy(&mut writer);
-        Ok(())
+        self.commit(&mut writer, changed)
     }
 
     /// A note.
@@ -215,28 +214,38 @@ impl Taken {
         created
     }
 
-    /// Deletes some of what does not count. What cannot be deleted is tried again later.
-    fn tidy(&self, writer: &mut Writer) {
-        let has_few = writer.leftovers.len() < DELETED_AT_ONCE;
-        if let Some((after, named)) = writer.sweep.as_mut().filter(|_| has_few)
-            && let Ok(names) = self.store.objects.list(PAGES, after, LIST_AT_ONCE)
-        {
-            let is_left = |name: &&String| {
-                name::page_of(name)
-                    .is_some_and(|id| id.epoch < self.store.epoch && !named.contains(&id))
-            };
-            writer.leftovers.extend(names.iter().filter(is_left).cloned());
-            match names.last().filter(|_| names.len() == LIST_AT_ONCE) {
-                Some(last) => after.clone_from(last),
-                None => writer.sweep = None,
+    /// Deletes some of what does not count: more than was left over since the last time. What cannot
+    /// be deleted is tried again later.
+    pub(crate) fn tidy(&self) {
+        let writer = &mut *lock(&self.writer);
+        if self.store.check_known().is_err() {
+            return;
+        }
+        let added = writer.leftovers.len().saturating_sub(writer.kept);
+        self.sweep(writer);
+        let count = SWEPT_AT_ONCE + 2 * added;
+        let names = writer.leftovers.split_off(writer.leftovers.len().saturating_sub(count));
+        for some in names.chunks(LIST_AT_ONCE) {
+            if self.store.objects.delete(some).is_err() {
+                writer.leftovers.extend_from_slice(some);
             }
         }
-        let some = writer.leftovers.len().saturating_sub(DELETED_AT_ONCE);
-        let names = writer.leftovers.split_off(some);
-        if !names.is_empty() && self.store.objects.delete(&names).is_err() {
-            writer.leftovers.extend(names);
+        writer.kept = writer.leftovers.len();
+    }
+
+    /// Looks at some pages of earlier writers: those that did not count at the start are left over.
+    fn sweep(&self, writer: &mut Writer) {
+        let Some((after, named)) = &mut writer.sweep else { return };
+        let Ok(names) = self.store.objects.list(PAGES, after, SWEPT_AT_ONCE) else { return };
+        let is_left = |name: &&String| {
+            let id = name::page_of(name);
+            id.is_some_and(|id| id.epoch < self.store.epoch && !named.contains(&id))
+        };
+        writer.leftovers.extend(names.iter().filter(is_left).cloned());
+        match names.last().filter(|_| names.len() == SWEPT_AT_ONCE) {
+            Some(last) => after.clone_from(last),
+            None => writer.sweep = None,
         }
-        writer.bound();
     }
 }
 

@@ -60,6 +60,8 @@ struct Back {
 struct Gathered {
     changes: Vec<Back>,
     places: HashMap<KeyHash, usize>,
+    /// The first slices of the groups of which all was gathered.
+    groups: HashSet<usize>,
     bytes: usize,
     /// Bytes of segments that were read.
     read: usize,
@@ -70,20 +72,27 @@ impl Gathered {
         self.bytes >= BYTES_MAX || self.changes.len() >= CHANGES_MAX || self.read >= READ_BYTES_MAX
     }
 
-    /// Carries out all changes below, and takes them out of the index.
-    fn carry_out(&self, layers: &Layers) -> Result<(), BackendError> {
-        if self.changes.is_empty() {
-            return Ok(());
+    /// Carries out all changes below, those of a group at once, and takes them out of the index.
+    /// Adds the keys to `failed` of which that failed; a page that is not what was written stops
+    /// no other.
+    fn carry_out(
+        &self,
+        layers: &Layers,
+        failed: &mut HashSet<KeyHash>,
+    ) -> Result<(), BackendError> {
+        let group = |back: &&Back| layers.backend.group(back.hash.slice()).numbers().start;
+        let mut order: Vec<&Back> = self.changes.iter().collect();
+        order.sort_by_key(group);
+        let (mut done, mut is_over) = (Ok(()), false);
+        for backs in order.chunk_by(|a, b| group(a) == group(b)) {
+            let applied = if is_over { done.clone() } else { apply(layers, backs) };
+            if let Err(error) = applied {
+                failed.extend(backs.iter().map(|back| back.hash));
+                is_over |= error.failure != Failure::Corrupt;
+                done = done.and(Err(error));
+            }
         }
-        let changes = self.changes.iter().map(|back| match &back.record {
-            Some(record) => Change::Put { key: &back.key, record },
-            None => Change::Delete { key: &back.key },
-        });
-        layers.backend.apply(&changes.collect::<Vec<_>>())?;
-        for back in &self.changes {
-            layers.index.written_back(back.hash, back.place, back.version);
-        }
-        Ok(())
+        done
     }
 
     fn flushed(&self) -> Flushed {
@@ -102,6 +111,19 @@ impl Gathered {
             }
         }
     }
+}
+
+/// Carries out changes below, and takes them out of the index.
+fn apply(layers: &Layers, backs: &[&Back]) -> Result<(), BackendError> {
+    let changes = backs.iter().map(|back| match &back.record {
+        Some(record) => Change::Put { key: &back.key, record },
+        None => Change::Delete { key: &back.key },
+    });
+    layers.backend.apply(&changes.collect::<Vec<_>>())?;
+    for back in backs {
+        layers.index.written_back(back.hash, back.place, back.version);
+    }
+    Ok(())
 }
 
 /// What one round has done.
@@ -141,7 +163,7 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
             break;
         }
     }
-    gathered.carry_out(layers)?;
+    gathered.carry_out(layers, &mut HashSet::new())?;
     layers.journal.set_reached(&reached);
     let has_freed = !reached.is_empty();
     unread.map_or(Ok(Flushed { has_freed, ..gathered.flushed() }), Err)
@@ -186,7 +208,11 @@ pub(crate) fn flush_through(
         }
         landed.push(Landed { lane, up_to, keys });
     }
-    gathered.carry_out(layers)?;
+    let mut failed = HashSet::new();
+    if let Err(error) = gathered.carry_out(layers, &mut failed) {
+        landed.iter_mut().for_each(|it| it.keys.retain(|hash| !failed.contains(hash)));
+        unread = Some(error);
+    }
     match unread {
         Some(error) if landed.iter().all(|landed| landed.keys.is_empty()) => Err(error),
         _ => Ok((gathered.flushed(), landed)),
@@ -369,7 +395,7 @@ fn gather_batch(
             continue;
         }
         let group = layers.backend.group(slice);
-        if !group.is_empty() {
+        if !group.is_empty() && !gathered.groups.contains(&group.numbers().start) {
             if gathered.places.contains_key(&hash) {
                 continue;
             }
@@ -415,6 +441,11 @@ fn gather_group(
         else {
             continue;
         };
+        if named.version <= layers.journal.barrier(hash.slice()) {
+            layers.index.remove_if(hash, named.version);
+            continue;
+        }
+        gathered.read += named.place.bytes as usize;
         // What cannot be read is reported when its own turn comes.
         let Ok(Some(bytes)) = read(layers, named.place) else { continue };
         if let Ok((effects::Entry::Change { slice, version, effect, .. }, _)) =
@@ -423,6 +454,9 @@ fn gather_group(
             let change = (slice, version, &effect);
             gather_change(layers, change, (hash, &named, is_indexed), now, gathered)?;
         }
+    }
+    if !gathered.is_full() {
+        gathered.groups.insert(group.numbers().start);
     }
     Ok(())
 }

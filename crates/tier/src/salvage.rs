@@ -25,8 +25,11 @@ pub(crate) fn salvage(
 ) -> Result<u64, BackendError> {
     let mut named = Vec::new();
     index.for_each(|hash, entry| named.push((hash, *entry)));
-    // In the order of the files.
-    named.sort_by_key(|(_, entry)| (entry.place.segment, entry.place.offset));
+    // What is written together, and then in the order of the files.
+    named.sort_by_key(|(hash, entry)| {
+        let group = backend.group(hash.slice()).numbers().start;
+        (group, entry.place.segment, entry.place.offset)
+    });
     let mut count = 0;
     let mut rest = &named[..];
     while !rest.is_empty() {

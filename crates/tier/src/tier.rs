@@ -159,10 +159,14 @@ impl Recovered {
         let salvages = config.salvages;
         let mut found = recover(disk, (&index, &hasher), (name, salvages), first)?;
         let is_new = below.is_none() && (found.is_new || found.start == 1);
-        if !is_new && below.is_none_or(|journal| journal != found.journal) {
+        if !is_new && below.as_ref().is_none_or(|journal| *journal != found.journal) {
             return Err(TierError::OtherJournal { backend: backend.name().to_owned() });
         }
         backend.begin().map_err(TierError::Backend)?;
+        // Another cell may have begun there since.
+        if backend.note(NOTE).map_err(TierError::Backend)? != below {
+            return Err(TierError::OtherJournal { backend: backend.name().to_owned() });
+        }
         if is_new {
             backend.set_note(NOTE, &found.journal).map_err(TierError::Backend)?;
         }
@@ -481,7 +485,9 @@ impl Tier {
             true => u64::MAX,
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
-        let flushed = flusher::flush(&self.layers, now, before_ns)?;
+        let flushed = flusher::flush(&self.layers, now, before_ns);
+        self.layers.backend.tidy();
+        let flushed = flushed?;
         self.count(&flushed);
         if let Err(error) = self.layers.journal.roll_idle() {
             return Err(layers::unreadable(0, &error));

@@ -178,6 +178,8 @@ struct State {
     calls: u64,
     /// Of those: what changed something else than the disk.
     others: u64,
+    /// Reads of files.
+    reads: u64,
     stops_at: Option<u64>,
     is_stopped: bool,
     /// A fault, how many calls of its kind go well before it, and how many fail.
@@ -262,6 +264,7 @@ impl SimDisk {
             durable_names: BTreeMap::new(),
             calls: 0,
             others: 0,
+            reads: 0,
             stops_at: None,
             is_stopped: false,
             fault: None,
@@ -322,6 +325,11 @@ impl SimDisk {
     /// How often [`SimDisk::enter`] has let something be carried out.
     pub fn others(&self) -> u64 {
         self.state().others
+    }
+
+    /// How often a file was read.
+    pub fn reads(&self) -> u64 {
+        self.state().reads
     }
 
     /// Lets one call fail, after `calls` others of its kind.
@@ -491,6 +499,7 @@ impl File for SimFile {
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let mut state = self.disk.state();
+        state.reads += 1;
         match state.enter(Call::Read) {
             Entry::Goes => {}
             Entry::Fails(_) => return Err(io::Error::other("EIO")),

@@ -7,7 +7,7 @@ use crate::model::KeyModel;
 use crate::number;
 
 use backend::Fault as BackendFault;
-use base::{Facts, Refused};
+use base::{Facts, Refused, SLICES, SliceRange};
 use measure::rng::Rng;
 use std::sync::mpsc;
 use tier::{Ack, Failure, Rules, TierError};
@@ -666,4 +666,44 @@ fn of_a_batch_that_is_written_back_in_two_rounds_nothing_stays_dirty() {
     assert_eq!((rounds, keys, cell.life.tier.dirty()), (2, 300, 0));
     cell.begin_again();
     cell.check();
+}
+
+#[test]
+fn what_is_not_what_was_written_below_stops_the_keys_of_its_group_alone() {
+    let mut cell = Cell::new(Config { ack: Ack::Backend, ..Config::shortest(1) }, 5);
+    cell.backend.group_by(1);
+    (0..5).for_each(|key| cell.set(key, 100).expect("there is room"));
+    cell.sync();
+    cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Corrupt));
+    cell.life.tier.flush_through(NOW).expect("some have landed");
+    assert_eq!(cell.backend.memory.records().len(), 4, "all but those of one slice");
+    cell.life.tier.flush_through(NOW).expect("nothing fails any more");
+    assert_eq!((cell.backend.memory.records().len(), cell.life.tier.dirty()), (5, 0));
+    // A service that does not answer stops them all, and is not asked again at once.
+    (0..5).for_each(|key| cell.set(key, 100).expect("there is room"));
+    cell.sync();
+    cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Transient));
+    cell.life.tier.flush_through(NOW).expect_err("none has landed");
+    assert_eq!(cell.life.tier.dirty(), 5);
+}
+
+/// What a barrier has ended is not read one by one where a group is gathered.
+#[test]
+fn what_a_barrier_has_ended_is_dropped_without_being_read() {
+    let config = Config { journal_bytes: 64 << 20, ..Config::shortest(1) };
+    let mut cell = Cell::new(config, 500);
+    cell.backend.group_by(SLICES);
+    for key in 0..500 {
+        cell.set(key, 100).expect("there is room");
+        cell.sync();
+    }
+    cell.life.flush_all(&mut cell.keys, SliceRange::ALL).expect("there is room");
+    cell.life.sink.end_batch();
+    cell.set(0, 100).expect("there is room");
+    cell.sync();
+    let before = cell.disk.reads();
+    let flushed = cell.life.tier.flush(NOW, true).expect("nothing fails");
+    assert_eq!((flushed.keys, cell.life.tier.dirty()), (1, 0));
+    let reads = cell.disk.reads() - before;
+    assert!(reads < 50, "{reads} reads");
 }

@@ -1,0 +1,62 @@
+//! Many pages at once: what is left over does not pile up, and one request that fails of many does
+//! not undo the others.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use measure::rng::Rng;
+use pages::{Call, Fault, MemoryObjects, Pages, PagesConfig};
+use std::sync::Arc;
+use tier::{Backend, BackendError, Change, Failure};
+
+const KEYS: u32 = 10_000;
+
+fn begun(objects: &Arc<MemoryObjects>, apart_from: usize) -> Pages {
+    let config = PagesConfig { page_bytes: 600, apart_from, cache_bytes: 2_000 };
+    let pages = Pages::open(objects.clone(), config).unwrap();
+    pages.begin().unwrap();
+    pages
+}
+
+fn put_all(pages: &Pages, fill: u8) -> Result<(), BackendError> {
+    let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| format!("key/{number}").into_bytes()).collect();
+    let record = [fill; 30];
+    let changes: Vec<_> = keys.iter().map(|key| Change::Put { key, record: &record }).collect();
+    let applied = pages.apply(&changes);
+    pages.tidy();
+    applied
+}
+
+#[test]
+fn what_is_left_over_does_not_pile_up() {
+    for (apart_from, prefix) in [(150, "page/"), (0, "value/")] {
+        let objects = Arc::new(MemoryObjects::new());
+        let pages = begun(&objects, apart_from);
+        put_all(&pages, 0).unwrap();
+        let first = objects.names(prefix).len();
+        assert!(first > 1_000, "{first}");
+        for round in 1..15 {
+            put_all(&pages, round).unwrap();
+        }
+        let [of_kind, maps] = [prefix, "map/"].map(|it| objects.names(it).len());
+        assert!(of_kind <= 2 * first && maps <= 128, "{prefix}: {of_kind} of {first}, {maps} maps");
+    }
+}
+
+#[test]
+fn of_thousands_of_requests_some_may_fail() {
+    let objects = Arc::new(MemoryObjects::new());
+    let pages = begun(&objects, 150);
+    put_all(&pages, 0).unwrap();
+    let first = objects.names("page/").len();
+    let mut rng = Rng::new(9, 0);
+    objects.set_faults(move |call, name| {
+        let is_of_page = matches!(call, Call::Create | Call::Get) && name.starts_with("page/");
+        (is_of_page && rng.below(200) == 0).then_some(match rng.below(2) {
+            0 => Fault::Refused(Failure::Transient),
+            _ => Fault::Unanswered,
+        })
+    });
+    let applied = (1..11).filter(|round| put_all(&pages, *round).is_ok()).count();
+    assert!(applied >= 8, "{applied} of 10");
+    let now = objects.names("page/").len();
+    assert!(now <= 3 * first, "{now} pages, {first} at first");
+}
