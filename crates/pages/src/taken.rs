@@ -214,8 +214,8 @@ impl Taken {
         created
     }
 
-    /// Deletes some of what does not count: more than was left over since the last time. What cannot
-    /// be deleted is tried again later.
+    /// Deletes some of what does not count: more than was left over since the last time. What
+    /// cannot be deleted is tried again later.
     pub(crate) fn tidy(&self) {
         let writer = &mut *lock(&self.writer);
         if self.store.check_known().is_err() {

@@ -116,8 +116,8 @@ pub trait Backend: Send + Sync {
     /// When some may not have been carried out.
     fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError>;
 
-    /// Clears away a part of what changes have left over. Called again and again, also where nothing
-    /// was changed; what cannot be cleared away now is later.
+    /// Clears away a part of what changes have left over. Called again and again, also where
+    /// nothing was changed; what cannot be cleared away now is later.
     fn tidy(&self) {}
 
     /// Whether the changes of one call of [`Backend::apply`] are carried out as one, also where the

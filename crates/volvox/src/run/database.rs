@@ -20,10 +20,16 @@ const FLIGHT_BYTES: u64 = 6 << 20;
 /// Pages that are read, merged and written at once, and those that lookups read.
 const PAGES_IN_FLIGHT: u64 = 36;
 
+/// The longest items that are at once in a request to a bucket, in a change and in lookups.
+const ITEMS_IN_FLIGHT: u64 = 11;
+
 /// What is on its way at once, in bytes.
-pub(super) fn flight_bytes(settings: &TierSettings) -> u64 {
+pub(super) fn flight_bytes(settings: &TierSettings, item_bytes_max: u64) -> u64 {
     match settings.database.has_pages() {
-        true => FLIGHT_BYTES + settings.page_bytes * PAGES_IN_FLIGHT,
+        true => {
+            let pages = settings.page_bytes * PAGES_IN_FLIGHT;
+            FLIGHT_BYTES + pages + item_bytes_max * ITEMS_IN_FLIGHT
+        }
         false => FLIGHT_BYTES,
     }
 }

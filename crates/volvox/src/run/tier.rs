@@ -90,10 +90,14 @@ impl Below {
         let directory = Directory::open(path, "the tier")?;
         let index_bytes = memory.limit / INDEX_PART;
         let cache_bytes = (memory.limit / CACHE_PART).max(CACHE_BYTES_MIN);
-        let wanted = index_bytes + cache_bytes + database::flight_bytes(settings);
+        let flight_bytes = database::flight_bytes(settings, memory.item_bytes_max);
+        let wanted = index_bytes + cache_bytes + flight_bytes;
         let grant = budget.take(Owner::Tier, wanted).ok_or_else(|| {
             let has_pages = settings.database.has_pages();
-            let lower = if has_pages { ", or lower tier.page_bytes" } else { "" };
+            let lower = match has_pages {
+                true => ", or lower tier.page_bytes or memory.item_bytes_max",
+                false => "",
+            };
             let wanted = show_size(wanted);
             format!("memory.limit leaves less than {wanted} for the tier; raise it{lower}")
         })?;

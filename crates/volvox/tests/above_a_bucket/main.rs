@@ -35,7 +35,7 @@ impl Above<'_> {
 
     fn command(&self, directory: &Path, flags: &[&str]) -> Command {
         let database = ["--tier-database", &self.database, "--tier-bucket-timeout-s", "2"];
-        let pages = ["--tier-page-bytes", "64KiB", "--memory-limit", "16MiB"];
+        let pages = ["--tier-page-bytes", "64KiB", "--item-bytes-max", "16KiB"];
         let mut command = command(directory, &[&database[..], &pages, flags].concat());
         command.envs(self.emulator.environment(self.server.address()));
         command

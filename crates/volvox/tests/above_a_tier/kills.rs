@@ -25,7 +25,8 @@ fn ten_times_the_memory_is_there_after_a_kill() {
 #[test]
 fn ten_times_the_memory_is_there_after_a_kill_where_it_lies_in_pages() {
     let database = paged("ten-times");
-    let flags = ["--tier-database", &*database, "--tier-page-bytes", "64KiB"];
+    let flags =
+        ["--tier-database", &*database, "--tier-page-bytes", "64KiB", "--item-bytes-max", "16KiB"];
     let pages = holds_ten_times("ten-times-in-pages", &flags);
     let (changes, objects) = (40_000, files(&pages) as u64);
     assert!(objects > 1_000 && objects < changes / 8, "{objects} objects");
@@ -105,7 +106,7 @@ fn survives_kills(test: &str, batches_max: u64, settings: &[&str; 3]) {
     let directory = directory(test);
     let [ack, age_s, database] = settings;
     let flags = ["--tier-ack", ack, "--tier-age-s", age_s, "--tier-database", database];
-    let flags = [&flags[..], &["--tier-page-bytes", "64KiB"]].concat();
+    let flags = [&flags[..], &["--tier-page-bytes", "64KiB", "--item-bytes-max", "16KiB"]].concat();
     let known: Vec<Mutex<HashMap<u64, Known>>> = (0..WRITERS).map(|_| Mutex::default()).collect();
     let mut rng = Rng::new(7, 0);
     for life in 0..KILLS {

@@ -23,7 +23,8 @@ fn what_cannot_be_served_is_refused_with_value_limit_and_remedy() {
     let database = format!("file:{}", directory("refusals-bucket").display());
     let paged = ["--tier-database", &database];
     let message = refused(&path, &paged);
-    assert!(message.contains("less than 27MiB for the tier; raise it, or lower tier.page_bytes"));
+    let remedy = "for the tier; raise it, or lower tier.page_bytes or memory.item_bytes_max";
+    assert!(message.contains(remedy), "{message}");
     let message = refused(&path, &[&paged[..], &["--item-bytes-max", "8MiB"]].concat());
     assert!(message.contains("a bucket takes items of 7MiB at most"), "{message}");
 }
