@@ -65,11 +65,16 @@ struct Gathered {
     bytes: usize,
     /// Bytes of segments that were read.
     read: usize,
+    /// Whether the next group has a round of its own.
+    is_whole: bool,
 }
 
 impl Gathered {
     fn is_full(&self) -> bool {
-        self.bytes >= BYTES_MAX || self.changes.len() >= CHANGES_MAX || self.read >= READ_BYTES_MAX
+        self.is_whole
+            || self.bytes >= BYTES_MAX
+            || self.changes.len() >= CHANGES_MAX
+            || self.read >= READ_BYTES_MAX
     }
 
     /// Carries out all changes below, those of a group at once, and takes them out of the index.
@@ -399,6 +404,8 @@ fn gather_batch(
             if gathered.places.contains_key(&hash) {
                 continue;
             }
+            // What replies wait for is written back between two groups.
+            gathered.is_whole |= !gathered.changes.is_empty();
             if gathered.is_full() {
                 return Ok(false);
             }

@@ -643,10 +643,10 @@ fn what_is_not_durable_has_not_passed_a_level_that_keys_get_later() {
 }
 
 #[test]
-fn of_a_batch_that_is_written_back_in_two_rounds_nothing_stays_dirty() {
+fn of_a_batch_that_is_written_back_in_several_rounds_nothing_stays_dirty() {
     let config = Config { journal_bytes: 64 << 20, ..Config::shortest(1) };
     let mut cell = Cell::new(config, 300);
-    // Each key goes with those of its slice alone: more than goes below in one round.
+    // Each key goes with those of its slice alone.
     cell.backend.group_by(1);
     for keys in (0..300).collect::<Vec<_>>().chunks(2) {
         for key in keys {
@@ -661,9 +661,11 @@ fn of_a_batch_that_is_written_back_in_two_rounds_nothing_stays_dirty() {
     while let flushed = cell.life.tier.flush(NOW, true).expect("nothing fails")
         && flushed.keys > 0
     {
+        assert!(flushed.keys < 10, "those of one slice in each round");
         (rounds, keys) = (rounds + 1, keys + flushed.keys);
     }
-    assert_eq!((rounds, keys, cell.life.tier.dirty()), (2, 300, 0));
+    assert!((200..=300).contains(&rounds), "{rounds} rounds");
+    assert_eq!((keys, cell.life.tier.dirty()), (300, 0));
     cell.begin_again();
     cell.check();
 }
