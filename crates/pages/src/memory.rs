@@ -20,13 +20,13 @@ pub enum Fault {
 /// A call, as a fault is chosen for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// Of an object with this name.
+    /// Creates the object of this name.
     Create,
-    /// Of one.
+    /// Reads it.
     Get,
-    /// Of names.
+    /// Lists the names that begin so.
     List,
-    /// Of one.
+    /// Deletes the object of this name.
     Delete,
 }
 
@@ -131,7 +131,7 @@ impl State {
         self.choose.as_mut().and_then(|choose| choose(call, name))
     }
 
-    /// Fails with what `fault` says. Returns whether a call that is not answered is carried out.
+    /// The failure that `fault` is to a call about `name`, if there is one.
     fn check(fault: Option<Fault>, name: &str) -> Result<(), BackendError> {
         let (failure, what) = match fault {
             None => return Ok(()),

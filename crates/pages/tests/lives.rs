@@ -241,6 +241,22 @@ fn what_is_not_of_a_tier_or_can_be_overwritten_is_refused() {
     assert!(failure == Failure::Permanent && what.contains("If-None-Match"), "{what}");
 }
 
+#[test]
+fn a_page_that_is_not_what_was_written_is_no_miss_and_is_named() {
+    let objects = Arc::new(MemoryObjects::new());
+    let pages = begun(objects.clone(), PagesConfig { cache_bytes: 0, ..CONFIG }).unwrap();
+    pages.apply(&[Change::Put { key: b"key", record: b"record" }]).unwrap();
+    let page = objects.names("page/").pop().unwrap();
+    objects.corrupt(&page, |bytes| bytes[40] ^= 1);
+    let refused = [
+        pages.get(b"key", &mut Vec::new()).unwrap_err(),
+        pages.apply(&[Change::Delete { key: b"key" }]).unwrap_err(),
+    ];
+    for error in refused {
+        assert!(error.failure == Failure::Corrupt && error.what.contains(&page), "{error}");
+    }
+}
+
 /// Objects, before whose first epoch something else happens.
 struct Between {
     objects: Arc<MemoryObjects>,
