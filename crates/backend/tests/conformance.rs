@@ -56,6 +56,7 @@ conformance! { [memory files redb pages]:
     keys_of_other_lengths_are_refused
     one_apply_carries_out_many_changes
     notes_are_kept_and_are_no_keys
+    a_note_is_claimed_once
     gets_during_applies_see_whole_records_and_never_older_ones
     a_random_run_equals_a_map
 }

@@ -94,14 +94,34 @@ pub trait Backend: Send + Sync {
     /// What it is and where, for messages.
     fn name(&self) -> &str;
 
-    /// Begins to be the one that keeps the keys of a journal: called once, before anything but
-    /// notes is asked for or changed, when it is known that it belongs to that journal.
+    /// Begins to be the one that keeps all keys, and the notes: called once by a cell alone, before
+    /// anything but notes is asked for or changed, when it is known that it belongs to the journal.
     ///
     /// # Errors
     /// When it cannot be used.
     fn begin(&self) -> Result<(), BackendError> {
         Ok(())
     }
+
+    /// Begins to be the one that reads and writes the keys of `slices`, of those that several cells
+    /// share: any other that writes them is refused from then on. May be called again for slices
+    /// that were left, or taken over by another; not twice at once for the same. `slices` are whole
+    /// groups of [`Backend::group`]. A cell that has called [`Backend::begin`] need not call it.
+    ///
+    /// Calls about keys of slices that are not led here fail with [`Failure::Transient`], and those
+    /// of slices that another has taken over with [`Failure::Permanent`]; other slices go on. What
+    /// is left meanwhile by [`Backend::leave`] is not led when this returns.
+    ///
+    /// # Errors
+    /// When none of them is led, those that were before too. [`Failure::Permanent`] where another
+    /// has begun to lead some of them meanwhile, or where they are not whole groups.
+    fn lead(&self, _slices: SliceRange) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    /// Reads and writes nothing of `slices` any more. Waits for no other call: one that is under
+    /// way fails, or what it says was so before.
+    fn leave(&self, _slices: SliceRange) {}
 
     /// Appends the record of `key` to `into`. Returns whether there is one.
     ///
@@ -146,4 +166,16 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// As [`Backend::apply`].
     fn set_note(&self, name: &str, bytes: &[u8]) -> Result<(), BackendError>;
+
+    /// Keeps a note if there is none of this name, also where several cells do that at once: one of
+    /// them succeeds. Returns whether the note is `bytes` now. Needs no [`Backend::begin`].
+    ///
+    /// # Errors
+    /// As [`Backend::apply`]. It may be called again.
+    fn claim(&self, name: &str, bytes: &[u8]) -> Result<bool, BackendError> {
+        if let Some(before) = self.note(name)? {
+            return Ok(before == bytes);
+        }
+        self.set_note(name, bytes).map(|()| true)
+    }
 }

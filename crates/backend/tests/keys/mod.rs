@@ -23,12 +23,13 @@ pub type Open<'a> = dyn Fn(&Path) -> Opened + 'a;
 pub type Promise = (&'static str, fn(&Open<'_>, &Scratch));
 
 /// All of them.
-pub const PROMISES: [Promise; 8] = [
+pub const PROMISES: [Promise; 9] = [
     ("a_key_has_the_last_record_that_was_put", a_key_has_the_last_record_that_was_put),
     ("keys_are_any_bytes_and_records_any_length", keys_are_any_bytes_and_records_any_length),
     ("keys_of_other_lengths_are_refused", keys_of_other_lengths_are_refused),
     ("one_apply_carries_out_many_changes", one_apply_carries_out_many_changes),
     ("notes_are_kept_and_are_no_keys", notes_are_kept_and_are_no_keys),
+    ("a_note_is_claimed_once", a_note_is_claimed_once),
     (
         "gets_during_applies_see_whole_records_and_never_older_ones",
         gets_during_applies_see_whole_records_and_never_older_ones,
@@ -136,6 +137,15 @@ pub fn notes_are_kept_and_are_no_keys(open: &Open<'_>, scratch: &Scratch) {
         backend.apply(&[Change::Delete { key: name.as_bytes() }]).unwrap();
         assert_eq!(backend.note(name), Ok(Some(vec![0xFF; 100])), "{name}");
     }
+}
+
+pub fn a_note_is_claimed_once(open: &Open<'_>, scratch: &Scratch) {
+    let Opened { backend, directory: _directory } = open(scratch.path());
+    let claim = |bytes: &[u8]| backend.claim("owner", bytes);
+    assert_eq!([claim(b"one"), claim(b"another"), claim(b"one")], [Ok(true), Ok(false), Ok(true)]);
+    assert_eq!(backend.note("owner"), Ok(Some(b"one".to_vec())));
+    backend.set_note("owner", b"another").unwrap();
+    assert_eq!([claim(b"one"), claim(b"another")], [Ok(false), Ok(true)]);
 }
 
 pub fn gets_during_applies_see_whole_records_and_never_older_ones(
