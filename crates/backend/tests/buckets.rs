@@ -90,7 +90,7 @@ fn says_what_is_wrong(service: Service) {
     let names = ["k".to_owned(), "l".to_owned()];
     let errors = [
         bucket.create(&object("k", "x")).map(drop),
-        bucket.create_all(&[object("k", "x"), object("l", "x")]),
+        bucket.create_all(&[object("k", "x"), object("l", "x")]).map(drop),
         bucket.get("k").map(drop),
         bucket.get_all(&names).map(drop),
         bucket.list("", "", 9).map(drop),

@@ -4,6 +4,9 @@ use crate::name::Id;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// A page, by its run and its id.
+type Key = (usize, Id);
+
 /// Pages in memory, of which the one that was not used for longest goes first.
 pub(crate) struct Cache {
     bytes_max: usize,
@@ -12,7 +15,7 @@ pub(crate) struct Cache {
 
 #[derive(Default)]
 struct Pages {
-    by_id: HashMap<Id, (Arc<Vec<u8>>, u64)>,
+    by_id: HashMap<Key, (Arc<Vec<u8>>, u64)>,
     bytes: usize,
     /// How often a page was used.
     uses: u64,
@@ -24,7 +27,7 @@ impl Cache {
     }
 
     /// A page that is in memory.
-    pub(crate) fn get(&self, id: Id) -> Option<Arc<Vec<u8>>> {
+    pub(crate) fn get(&self, id: Key) -> Option<Arc<Vec<u8>>> {
         let pages = &mut *self.lock();
         pages.uses += 1;
         let (page, used) = pages.by_id.get_mut(&id)?;
@@ -33,7 +36,7 @@ impl Cache {
     }
 
     /// Keeps a page, unless it alone is too long.
-    pub(crate) fn put(&self, id: Id, page: &Arc<Vec<u8>>) {
+    pub(crate) fn put(&self, id: Key, page: &Arc<Vec<u8>>) {
         let pages = &mut *self.lock();
         if page.len() > self.bytes_max || pages.by_id.contains_key(&id) {
             return;
@@ -49,7 +52,7 @@ impl Cache {
     }
 
     /// Forgets a page that no map names any more.
-    pub(crate) fn remove(&self, id: Id) {
+    pub(crate) fn remove(&self, id: Key) {
         self.lock().remove(id);
     }
 
@@ -59,7 +62,7 @@ impl Cache {
 }
 
 impl Pages {
-    fn remove(&mut self, id: Id) {
+    fn remove(&mut self, id: Key) {
         if let Some((page, _)) = self.by_id.remove(&id) {
             self.bytes -= page.len();
         }
@@ -73,7 +76,7 @@ mod tests {
     #[test]
     fn it_keeps_what_was_used_last_within_its_bytes() {
         let cache = Cache::new(250);
-        let id = |number| Id { epoch: 1, number };
+        let id = |number: u64| (number as usize % 2, Id { epoch: 1, number: number / 2 });
         let page = |bytes| Arc::new(vec![0; bytes]);
         (0..2).for_each(|number| cache.put(id(number), &page(100)));
         assert!(cache.get(id(0)).is_some());

@@ -60,7 +60,7 @@ impl Objects for Counted {
         self.objects.create(object)
     }
 
-    fn create_all(&self, objects: &[Object]) -> Result<(), BackendError> {
+    fn create_all(&self, objects: &[Object]) -> Result<Vec<Created>, BackendError> {
         self.writes(objects);
         self.objects.create_all(objects)
     }

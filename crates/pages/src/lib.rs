@@ -6,6 +6,9 @@
 //! for many keys, what a bucket carries out late changes nothing that counts, and a cell that was
 //! taken over cannot make anything count.
 //!
+//! Each run of slices has a writer. A cell alone writes all of them. Of cells that share a bucket
+//! each leads some, and another can take over one of them alone.
+//!
 //! The core: it owns no thread and no socket. What objects lie in is a trait, [`Objects`].
 //!
 //! | room | may use | what it is |
@@ -19,27 +22,33 @@
 //! | `page` | `bytes`, `name` | the records of keys that follow each other |
 //! | `map` | `bytes`, `name`, `page` | which pages a run of slices has |
 //! | `cache` | `name` | the pages that were read last |
-//! | `store` | `name`, `objects` | the objects of one writer, and whether another has come |
-//! | `opening` | `map`, `name`, `note`, `objects`, `store` | how a writer begins |
+//! | `runs` | nothing | which slices are a run |
+//! | `store` | `name`, `objects`, `runs` | the objects of one writer of a run, and whether another has come |
+//! | `opening` | `map`, `name`, `note`, `objects`, `runs`, `store` | how a writer begins |
+//! | `own_notes` | `name`, `note`, `objects`, `opening`, `store` | notes that one cell writes, or several claim |
 //! | `rewrite` | `map`, `name`, `objects`, `opening`, `page`, `store` | changes of keys as new pages |
-//! | `taken` | `cache`, `name`, `note`, `objects`, `opening`, `page`, `rewrite`, `store` | a bucket that this writer has taken over |
-//! | `pages` | `counted`, `objects`, `opening`, `rewrite`, `store`, `taken` | what lies below a tier |
+//! | `led` | `name`, `opening`, `rewrite`, `store` | a run that this cell leads |
+//! | `leading` | `cache`, `led`, `name`, `objects`, `opening`, `page`, `rewrite`, `runs`, `store` | all of them: looking keys up, and changing them |
+//! | `pages` | `counted`, `leading`, `objects`, `opening`, `own_notes`, `rewrite`, `runs`, `store` | what lies below a tier |
 #![forbid(unsafe_code)]
 
 mod bytes;
 mod cache;
 mod counted;
+mod leading;
+mod led;
 mod map;
 mod memory;
 mod name;
 mod note;
 mod objects;
 mod opening;
+mod own_notes;
 mod page;
 mod pages;
 mod rewrite;
+mod runs;
 mod store;
-mod taken;
 
 pub use memory::{Call, Calls, Fault, MemoryObjects};
 pub use objects::{Created, Object, Objects};

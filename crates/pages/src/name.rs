@@ -1,17 +1,20 @@
-//! The names of objects. None is used twice: each has the epoch of its writer, and a number.
+//! The names of objects. None is used twice: each has the epoch of its writer, and a number. Each
+//! run of slices has epochs of its own, so two runs may have the same `EPOCH.NUMBER`.
 //!
 //! ```text
 //! format                      what this bucket is
-//! epoch/EPOCH                 who writes now: the highest
+//! epoch/RUN/EPOCH             who writes a run of slices now: the highest; run 40: the notes
 //! map/RUN/EPOCH.NUMBER        which pages a run of slices has: the highest of each run counts
-//! page/EPOCH.NUMBER           records of keys that follow each other
+//! page/RUN/EPOCH.NUMBER       records of keys that follow each other
 //! value/KEY/EPOCH.NUMBER      one long record
 //! note/NAME/EPOCH.NUMBER      a note of the tier: the highest of each name counts
 //! ```
 //!
-//! Numbers are written as 16 hexadecimal digits, so that names are in the order of their numbers.
+//! Numbers are written as 16 hexadecimal digits, those of runs as 2, so that names are in the order
+//! of their numbers.
 
 use std::fmt;
+use std::ops::Range;
 
 /// The object that says what the bucket is.
 pub(crate) const FORMAT: &str = "format";
@@ -26,7 +29,7 @@ pub(crate) const NOTES: &str = "note/";
 pub(crate) struct Id {
     /// Of the writer.
     pub(crate) epoch: u64,
-    /// Of the object, among those of this writer.
+    /// Of the object, among those of this writer and run.
     pub(crate) number: u64,
 }
 
@@ -43,14 +46,23 @@ impl Id {
     }
 }
 
-/// The name of an epoch.
-pub(crate) fn epoch(epoch: u64) -> String {
-    format!("{EPOCHS}{epoch:016x}")
+/// What the names of a kind begin with that are of these runs, and maybe of others.
+pub(crate) fn of_runs(kind: &str, runs: &Range<usize>) -> String {
+    match runs.len() {
+        1 => format!("{kind}{:02x}/", runs.start),
+        _ => kind.to_owned(),
+    }
 }
 
-/// The epoch of such a name.
-pub(crate) fn epoch_of(name: &str) -> Option<u64> {
-    hex(name.strip_prefix(EPOCHS)?)
+/// The name of an epoch of a run.
+pub(crate) fn epoch(run: usize, epoch: u64) -> String {
+    format!("{EPOCHS}{run:02x}/{epoch:016x}")
+}
+
+/// The run and the epoch of such a name.
+pub(crate) fn epoch_of(name: &str) -> Option<(usize, u64)> {
+    let (run, epoch) = of_run(name, EPOCHS)?;
+    Some((run, hex(epoch)?))
 }
 
 /// The name of a map of a run.
@@ -60,18 +72,19 @@ pub(crate) fn map(run: usize, id: Id) -> String {
 
 /// The run and the id of such a name.
 pub(crate) fn map_of(name: &str) -> Option<(usize, Id)> {
-    let (run, id) = name.strip_prefix(MAPS)?.split_once('/')?;
-    Some((usize::from_str_radix(run, 16).ok()?, Id::parse(id)?))
+    let (run, id) = of_run(name, MAPS)?;
+    Some((run, Id::parse(id)?))
 }
 
-/// The name of a page.
-pub(crate) fn page(id: Id) -> String {
-    format!("{PAGES}{id}")
+/// The name of a page of a run.
+pub(crate) fn page(run: usize, id: Id) -> String {
+    format!("{PAGES}{run:02x}/{id}")
 }
 
-/// The id of such a name.
-pub(crate) fn page_of(name: &str) -> Option<Id> {
-    Id::parse(name.strip_prefix(PAGES)?)
+/// The run and the id of such a name.
+pub(crate) fn page_of(name: &str) -> Option<(usize, Id)> {
+    let (run, id) = of_run(name, PAGES)?;
+    Some((run, Id::parse(id)?))
 }
 
 /// The name of a record of its own.
@@ -88,6 +101,12 @@ pub(crate) fn note(name: &str, id: Id) -> String {
 pub(crate) fn note_of(name: &str) -> Option<(String, Id)> {
     let (name, id) = name.strip_prefix(NOTES)?.split_once('/')?;
     Some((unescaped(name)?, Id::parse(id)?))
+}
+
+/// The run in a name of this kind, and what follows it.
+fn of_run<'a>(name: &'a str, kind: &str) -> Option<(usize, &'a str)> {
+    let (run, rest) = name.strip_prefix(kind)?.split_once('/')?;
+    (run.len() == 2).then(|| Some((usize::from_str_radix(run, 16).ok()?, rest)))?
 }
 
 fn hex(digits: &str) -> Option<u64> {
@@ -130,19 +149,22 @@ mod tests {
     fn a_name_says_what_it_was_made_of() {
         let id = Id { epoch: 7, number: u64::MAX };
         assert_eq!(map_of(&map(63, id)), Some((63, id)));
-        assert_eq!(page_of(&page(id)), Some(id));
-        assert_eq!(epoch_of(&epoch(9)), Some(9));
+        assert_eq!(page_of(&page(7, id)), Some((7, id)));
+        assert_eq!(epoch_of(&epoch(64, 9)), Some((64, 9)));
         for name in ["journal", "a/b", "\u{fc} %", "."] {
             assert_eq!(note_of(&note(name, id)), Some((name.to_owned(), id)));
         }
-        assert_eq!(page_of("page/7.8"), None, "a number has all its digits");
+        assert_eq!(page_of("page/01/7.8"), None, "a number has all its digits");
+        assert_eq!(page_of(&page(7, id).replace("07", "7")), None, "that of a run too");
         assert_eq!(map_of("map/3f"), None);
+        assert_eq!(of_runs(PAGES, &(10..11)), "page/0a/");
+        assert_eq!(of_runs(PAGES, &(10..12)), "page/");
     }
 
     #[test]
     fn later_names_come_later_and_the_longest_is_short_enough() {
         let id = |epoch, number| Id { epoch, number };
-        assert!(page(id(1, u64::MAX)) < page(id(2, 0)) && epoch(9) < epoch(10));
+        assert!(page(3, id(1, u64::MAX)) < page(3, id(2, 0)) && epoch(3, 9) < epoch(3, 10));
         assert!(value(&[0; 250], id(1, 1)).len() <= 900);
         assert!(value(b"..", id(1, 1)).starts_with("value/%2E%2E/"));
     }

@@ -37,12 +37,13 @@ pub trait Objects: Send + Sync {
     /// When it was not created, or may have been.
     fn create(&self, object: &Object) -> Result<Created, BackendError>;
 
-    /// Creates several, if there are none of their names; at once where that is faster.
+    /// Creates several, if there are none of their names; at once where that is faster. Returns
+    /// which were created, in the order of `objects`.
     ///
     /// # Errors
     /// When some may not have been created. Others may have been.
-    fn create_all(&self, objects: &[Object]) -> Result<(), BackendError> {
-        objects.iter().try_for_each(|object| self.create(object).map(|_| ()))
+    fn create_all(&self, objects: &[Object]) -> Result<Vec<Created>, BackendError> {
+        objects.iter().map(|object| self.create(object)).collect()
     }
 
     /// The bytes of an object; `None` if there is none.

@@ -1,26 +1,28 @@
-//! How a writer begins: it takes an epoch, finds what counts, and makes that its own.
+//! How a writer begins: it takes epochs, finds what counts, and makes that its own.
 //!
 //! ```text
-//! epoch taken -> maps listed -> the highest of each run read -> each created again, in this epoch
+//! epochs taken -> maps listed -> the highest of each run read -> each created again, in its epoch
+//!              -> no higher epoch? -> led
 //! ```
 //!
 //! A writer before this one that still runs looks for a higher epoch after each map, before it
 //! says that the map counts. So each map that it has said counts is listed here, and none that it
-//! creates later is higher than those of this epoch.
+//! creates later is higher than that of this epoch. A writer that begins looks too: else it would
+//! lead what another one leads already.
 
 use crate::map::Map;
 use crate::name::{self, FORMAT, Id, MAPS, NOTES};
 use crate::note;
 use crate::objects::{Created, Object, Objects};
-use crate::store::{Store, error, list_all};
+use crate::runs::{NOTES_RUN, RUNS};
+use crate::store::{Leftover, Store, again, check_epochs, error, list_all, take};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 use tier::{BackendError, Failure};
 
-/// Runs of slices, each of which has a map.
-pub(crate) const RUNS: usize = 64;
 /// What the object that names the format says.
-const FORMAT_TEXT: &[u8] = b"volvox: keys in pages, format 1, 64 runs\n";
+const FORMAT_TEXT: &[u8] = b"volvox: keys in pages, format 2, 64 runs\n";
 
 /// A run of slices as it is now.
 #[derive(Debug)]
@@ -30,56 +32,87 @@ pub(crate) struct Run {
     pub(crate) map: Map,
 }
 
-/// What a writer has found.
-pub(crate) struct Opened {
+/// A run as its writer has found it.
+pub(crate) struct Found {
     pub(crate) store: Store,
-    pub(crate) runs: Vec<Run>,
-    pub(crate) notes: BTreeMap<String, (Id, Vec<u8>)>,
-    /// Names that do not count any more.
-    pub(crate) leftovers: Vec<String>,
+    pub(crate) run: Run,
     /// The pages of earlier writers that count.
     pub(crate) named: HashSet<Id>,
 }
 
-/// Takes a bucket over, to be the only one that writes there.
-pub(crate) fn open(objects: Arc<dyn Objects>) -> Result<Opened, BackendError> {
-    let (store, mut leftovers) = Store::begin(objects)?;
-    let maps = newest(&*store.objects, MAPS, name::map_of, &mut leftovers)?;
-    let maps = read(&*store.objects, maps)?;
-    let notes = notes(&*store.objects, &mut leftovers)?;
-    let mut found: BTreeMap<usize, Map> = BTreeMap::new();
-    for (run, (id, bytes)) in maps {
-        let map = (run < RUNS).then(|| Map::decode(run, id, &bytes)).flatten();
-        let wrong = || store.error(Failure::Corrupt, &format!("{} is no map", name::map(run, id)));
-        found.insert(run, map.ok_or_else(wrong)?);
-        leftovers.push(name::map(run, id));
-    }
-    let named = found.values().flat_map(|map| map.entries.iter().map(|it| it.page)).collect();
-    let runs: Vec<Run> = (0..RUNS)
-        .map(|run| Run { id: store.id(), map: found.remove(&run).unwrap_or_default() })
-        .collect();
-    let object = |(run, Run { id, map }): (usize, &Run)| Object {
-        name: name::map(run, *id),
-        bytes: map.encode(run, *id),
-    };
-    let mut own: Vec<Object> = runs.iter().enumerate().map(object).collect();
-    let mut kept = BTreeMap::new();
-    for (of, (old, note)) in notes {
-        let id = store.id();
-        leftovers.push(name::note(&of, old));
-        own.push(Object { name: name::note(&of, id), bytes: note::encode(&note) });
-        kept.insert(of, (id, note));
-    }
-    store.objects.create_all(&own)?;
-    store.check_epoch()?;
-    Ok(Opened { store, runs, notes: kept, leftovers, named })
+/// Notes by their names, each with its id.
+pub(crate) type Notes = BTreeMap<String, (Id, Vec<u8>)>;
+
+/// What a writer has found.
+pub(crate) struct Opened {
+    pub(crate) runs: Vec<Found>,
+    /// Where [`NOTES_RUN`] is among its runs.
+    pub(crate) notes: Option<(Store, Notes)>,
+    pub(crate) leftovers: Vec<Leftover>,
 }
 
-/// The notes that count, each with its id.
+/// Takes runs over, of which there is one at least, to be the only one that writes there. The notes
+/// are taken over with [`NOTES_RUN`].
+pub(crate) fn open(
+    objects: &Arc<dyn Objects>,
+    runs: &Range<usize>,
+) -> Result<Opened, BackendError> {
+    let (mut stores, mut leftovers) = take(objects, runs)?;
+    let of_notes = stores.pop_if(|store| store.run == NOTES_RUN);
+    let mut own = Vec::new();
+    let mut maps = maps(&**objects, runs, &mut leftovers)?;
+    let mut found = Vec::new();
+    for store in stores {
+        let (id, map) = (store.id(), maps.remove(&store.run).unwrap_or_default());
+        own.push(Object { name: name::map(store.run, id), bytes: map.encode(store.run, id) });
+        let named = map.entries.iter().map(|entry| entry.page).collect();
+        found.push(Found { store, run: Run { id, map }, named });
+    }
+    let mut kept = Notes::new();
+    if let Some(store) = &of_notes {
+        let mut old = Vec::new();
+        for (of, (before, note)) in notes(&**objects, &mut old)? {
+            let id = store.id();
+            old.push((of.clone(), name::note(&of, before)));
+            own.push(Object { name: name::note(&of, id), bytes: note::encode(&note) });
+            kept.insert(of, (id, note));
+        }
+        leftovers.extend(old.into_iter().map(|(_, name)| (NOTES_RUN, name)));
+    }
+    again(|| objects.create_all(&own))?;
+    let stores: Vec<&Store> = found.iter().map(|it| &it.store).chain(&of_notes).collect();
+    check_epochs(&stores)?;
+    stores.iter().try_for_each(|store| store.check_known())?;
+    Ok(Opened { runs: found, notes: of_notes.map(|store| (store, kept)), leftovers })
+}
+
+/// The maps of these runs that count, as far as there are any. All there are now are left over.
+fn maps(
+    objects: &dyn Objects,
+    runs: &Range<usize>,
+    leftovers: &mut Vec<Leftover>,
+) -> Result<BTreeMap<usize, Map>, BackendError> {
+    let mut of_all = Vec::new();
+    let mut newest = newest(objects, &name::of_runs(MAPS, runs), name::map_of, &mut of_all)?;
+    newest.retain(|run, _| runs.contains(run));
+    of_all.retain(|(run, _)| runs.contains(run));
+    leftovers.append(&mut of_all);
+    let mut maps = BTreeMap::new();
+    for (run, (id, bytes)) in read(objects, newest)? {
+        let map = (run < RUNS).then(|| Map::decode(run, id, &bytes)).flatten();
+        let wrong =
+            || error(objects, Failure::Corrupt, &format!("{} is no map", name::map(run, id)));
+        maps.insert(run, map.ok_or_else(wrong)?);
+        leftovers.push((run, name::map(run, id)));
+    }
+    Ok(maps)
+}
+
+/// The notes that count.
 pub(crate) fn notes(
     objects: &dyn Objects,
-    leftovers: &mut Vec<String>,
-) -> Result<BTreeMap<String, (Id, Vec<u8>)>, BackendError> {
+    leftovers: &mut Vec<(String, String)>,
+) -> Result<Notes, BackendError> {
     let notes = newest(objects, NOTES, name::note_of, leftovers)?;
     let mut found = BTreeMap::new();
     for (of, (id, bytes)) in read(objects, notes)? {
@@ -118,16 +151,16 @@ fn newest<T: Ord + Clone>(
     objects: &dyn Objects,
     prefix: &str,
     parse: impl Fn(&str) -> Option<(T, Id)>,
-    leftovers: &mut Vec<String>,
+    leftovers: &mut Vec<(T, String)>,
 ) -> Result<BTreeMap<T, (Id, String)>, BackendError> {
     let mut newest: BTreeMap<T, (Id, String)> = BTreeMap::new();
     for name in list_all(objects, prefix)? {
         let wrong = || error(objects, Failure::Corrupt, &format!("{name} is no name of a tier"));
         let (of, id) = parse(&name).ok_or_else(wrong)?;
         if newest.get(&of).is_some_and(|(before, _)| *before > id) {
-            leftovers.push(name);
-        } else if let Some((_, before)) = newest.insert(of, (id, name)) {
-            leftovers.push(before);
+            leftovers.push((of, name));
+        } else if let Some((_, before)) = newest.insert(of.clone(), (id, name)) {
+            leftovers.push((of, before));
         }
     }
     Ok(newest)
@@ -139,7 +172,7 @@ fn read<T: Ord + Clone>(
     names: BTreeMap<T, (Id, String)>,
 ) -> Result<BTreeMap<T, (Id, Vec<u8>)>, BackendError> {
     let list: Vec<String> = names.values().map(|(_, name)| name.clone()).collect();
-    let bytes = objects.get_all(&list)?;
+    let bytes = again(|| objects.get_all(&list))?;
     let mut read = BTreeMap::new();
     for ((of, (id, name)), bytes) in names.into_iter().zip(bytes) {
         let gone = || {

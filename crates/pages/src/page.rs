@@ -1,7 +1,7 @@
 //! A page: the records of keys that follow each other, and where it ends and another begins.
 //!
 //! ```text
-//! "VXPAGE01" epoch number count { key length, kind, record length, key, record } ... CRC
+//! "VXPAGE02" run epoch number count { key length, kind, record length, key, record } ... CRC
 //! ```
 //!
 //! Keys are in the order of their slices, and within a slice in that of their bytes.
@@ -10,11 +10,11 @@ use crate::bytes::{Reader, begin, close, open};
 use crate::name::Id;
 use base::SliceId;
 
-const MAGIC: &[u8; 8] = b"VXPAGE01";
+const MAGIC: &[u8; 8] = b"VXPAGE02";
 /// Bytes of a record beside its key and itself.
 const HEAD_BYTES: usize = 6;
 /// Bytes of a page beside its records.
-const PAGE_HEAD_BYTES: usize = 8 + 8 + 8 + 4 + 4;
+const PAGE_HEAD_BYTES: usize = 8 + 2 + 8 + 8 + 4 + 4;
 /// The kinds of records.
 const HERE: u8 = 0;
 const APART: u8 = 1;
@@ -98,10 +98,11 @@ impl Row {
     }
 }
 
-/// The page of these rows, which are in order.
-pub(crate) fn encode(id: Id, rows: &[Row]) -> Vec<u8> {
+/// The page of these rows of a run, which are in order.
+pub(crate) fn encode((run, id): (usize, Id), rows: &[Row]) -> Vec<u8> {
     let bytes: usize = rows.iter().map(Row::bytes).sum();
     let mut object = begin(MAGIC, PAGE_HEAD_BYTES + bytes);
+    object.extend_from_slice(&(run as u16).to_le_bytes());
     object.extend_from_slice(&id.epoch.to_le_bytes());
     object.extend_from_slice(&id.number.to_le_bytes());
     object.extend_from_slice(&(rows.len() as u32).to_le_bytes());
@@ -124,12 +125,9 @@ pub(crate) fn encode(id: Id, rows: &[Row]) -> Vec<u8> {
     close(object)
 }
 
-/// The rows of a page; `None` if it is not what was written under this id.
-pub(crate) fn decode(id: Id, object: &[u8]) -> Option<Vec<Row>> {
-    let mut from = open(MAGIC, object)?;
-    if (Id { epoch: from.u64()?, number: from.u64()? }) != id {
-        return None;
-    }
+/// The rows of a page; `None` if it is not what was written for this run under this id.
+pub(crate) fn decode(of: (usize, Id), object: &[u8]) -> Option<Vec<Row>> {
+    let mut from = begun(of, object)?;
     let count = from.u32()?;
     // A row has some bytes: a page cannot ask for more memory than it is long.
     let mut rows: Vec<Row> = Vec::with_capacity((count as usize).min(object.len() / HEAD_BYTES));
@@ -168,10 +166,17 @@ pub(crate) fn find(object: &[u8], key: &[u8]) -> Option<Content> {
     }
 }
 
-/// Whether an object is the page that was written under this id.
-pub(crate) fn is_page(id: Id, object: &[u8]) -> bool {
-    open(MAGIC, object)
-        .is_some_and(|mut from| from.u64() == Some(id.epoch) && from.u64() == Some(id.number))
+/// Whether an object is the page that was written for this run under this id.
+pub(crate) fn is_page(of: (usize, Id), object: &[u8]) -> bool {
+    begun(of, object).is_some()
+}
+
+/// What follows the id of a page.
+fn begun((run, id): (usize, Id), object: &[u8]) -> Option<Reader<'_>> {
+    let mut from = open(MAGIC, object)?;
+    let is_it =
+        usize::from(from.u16()?) == run && Id { epoch: from.u64()?, number: from.u64()? } == id;
+    is_it.then_some(from)
 }
 
 /// Where rows are cut into pages of about equal length, none of which is much longer than
@@ -213,10 +218,11 @@ mod tests {
 
     #[test]
     fn a_page_is_read_as_it_was_written_under_its_own_id_alone() {
-        let (id, rows) = (Id { epoch: 1, number: 2 }, rows(50));
+        let (id, rows) = ((7, Id { epoch: 1, number: 2 }), rows(50));
         let object = encode(id, &rows);
         assert_eq!(decode(id, &object).as_deref(), Some(&rows[..]));
-        assert_eq!(decode(Id { epoch: 1, number: 3 }, &object), None);
+        assert_eq!(decode((7, Id { epoch: 1, number: 3 }), &object), None);
+        assert_eq!(decode((8, id.1), &object), None);
         for at in 0..object.len() {
             let mut other = object.clone();
             other[at] ^= 4;
@@ -228,7 +234,7 @@ mod tests {
             assert_eq!(find(&object, row.key()).as_ref(), Some(&row.content));
         }
         assert!(is_page(id, &object) && find(&object, b"key/50").is_none());
-        assert!(!is_page(Id { epoch: 2, number: 2 }, &object));
+        assert!(!is_page((7, Id { epoch: 2, number: 2 }), &object));
     }
 
     #[test]

@@ -5,11 +5,9 @@ use crate::name::{self, Id};
 use crate::objects::Object;
 use crate::opening::Run;
 use crate::page::{self, Content, Row, Spot};
-use crate::store::Store;
+use crate::store::{Store, again};
 use tier::{BackendError, Change, Failure};
 
-/// Times that pages are read or created: of thousands of requests one may fail.
-const TRIES_MAX: usize = 3;
 /// Pages that are read and written at once.
 const PAGES_AT_ONCE: usize = 8;
 
@@ -62,7 +60,7 @@ impl Rewritten {
 /// `made` has what was created also where this fails.
 pub(crate) fn rewrite(
     store: &Store,
-    (number, run): (usize, &Run),
+    run: &Run,
     changes: &[Next<'_>],
     lengths: Lengths,
     into: &mut Rewritten,
@@ -75,7 +73,7 @@ pub(crate) fn rewrite(
         let places: Vec<usize> = groups.iter().map(|group| place(&group[0])).collect();
         let ids: Vec<Id> =
             places.iter().filter_map(|place| entries.get(*place)).map(|it| it.page).collect();
-        let names: Vec<String> = ids.iter().map(|id| name::page(*id)).collect();
+        let names: Vec<String> = ids.iter().map(|id| name::page(store.run, *id)).collect();
         let mut before = ids.iter().zip(again(|| store.objects.get_all(&names))?);
         let mut objects = Vec::new();
         for (place, group) in places.iter().zip(groups) {
@@ -103,35 +101,21 @@ pub(crate) fn rewrite(
     if let Some(entry) = into.map.entries.first_mut() {
         entry.first = Spot::default();
     }
-    debug_assert!(into.map.entries.windows(2).all(|two| two[0].first < two[1].first), "{number}");
+    debug_assert!(into.map.entries.windows(2).all(|two| two[0].first < two[1].first));
     Ok(())
-}
-
-/// Does it again where it was refused for a while, or not answered: the names and the bytes are the
-/// same, so one that was created before is as good.
-fn again<T>(call: impl Fn() -> Result<T, BackendError>) -> Result<T, BackendError> {
-    for _ in 1..TRIES_MAX {
-        match call() {
-            Err(error) if [Failure::Transient, Failure::Unknown].contains(&error.failure) => {}
-            done => return done,
-        }
-    }
-    call()
 }
 
 /// The rows of a page that a map names.
 fn rows_of(store: &Store, id: Id, object: Option<Vec<u8>>) -> Result<Vec<Row>, BackendError> {
-    let Some(object) = object else { return Err(gone(store, &name::page(id))) };
-    let wrong = || {
-        let what = format!("{} is not what was written", name::page(id));
-        store.error(Failure::Corrupt, &what)
-    };
-    page::decode(id, &object).ok_or_else(wrong)
+    let name = name::page(store.run, id);
+    let Some(object) = object else { return Err(gone(store, &name)) };
+    let wrong = || store.error(Failure::Corrupt, &format!("{name} is not what was written"));
+    page::decode((store.run, id), &object).ok_or_else(wrong)
 }
 
 /// The error where an object that a map or a page names is not there.
 pub(crate) fn gone(store: &Store, name: &str) -> BackendError {
-    match store.check_epoch() {
+    match store.check_known().and_then(|()| store.check_epoch()) {
         Err(error) => error,
         Ok(()) => store.error(Failure::Corrupt, &format!("{name} is not there, and should be")),
     }
@@ -194,7 +178,8 @@ fn put_pages(
     let ends = cuts.iter().map(|(at, _)| *at).chain([rows.len()]);
     for ((begin, first), end) in begins.zip(ends) {
         let id = store.id();
-        objects.push(Object { name: name::page(id), bytes: page::encode(id, &rows[begin..end]) });
+        let bytes = page::encode((store.run, id), &rows[begin..end]);
+        objects.push(Object { name: name::page(store.run, id), bytes });
         into.map.entries.push(Entry { first, page: id });
     }
 }

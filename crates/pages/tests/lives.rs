@@ -2,11 +2,14 @@
 //! nothing that was applied is lost, and a writer that was taken over changes nothing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod world;
+
 use measure::rng::Rng;
-use pages::{Call, Created, Fault, MemoryObjects, Object, Objects, Pages, PagesConfig};
+use pages::{MemoryObjects, Object, Objects, Pages, PagesConfig};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use tier::{Backend, BackendError, Change, Failure};
+use world::{Between, change, fail, record, seeds};
 
 /// Short pages, so that they are cut, and a cache of three of them.
 const CONFIG: PagesConfig = PagesConfig { page_bytes: 600, apart_from: 150, cache_bytes: 2_000 };
@@ -41,20 +44,8 @@ impl Life {
         }
     }
 
-    /// Of a thousand calls, `per_mille` fail.
     fn fail(&mut self, per_mille: u64) {
-        let mut rng = Rng::new(self.rng.next_u64(), 0);
-        self.objects.set_faults(move |call, _| {
-            if rng.below(1_000) >= per_mille {
-                return None;
-            }
-            let is_change = matches!(call, Call::Create | Call::Delete);
-            Some(match rng.below(3) {
-                0 if is_change => Fault::Late,
-                1 if is_change => Fault::Unanswered,
-                _ => Fault::Refused(Failure::Transient),
-            })
-        });
+        fail(&self.objects, &mut self.rng, per_mille);
     }
 
     /// A writer, which the bucket may refuse some times.
@@ -72,9 +63,7 @@ impl Life {
         for _ in 0..=self.rng.below(12) {
             let key = format!("key/{}", self.rng.below(KEYS)).into_bytes();
             self.number += 1;
-            let length = if self.rng.below(8) == 0 { 200 } else { 8 + self.rng.below(60) };
-            let mut record = self.number.to_le_bytes().to_vec();
-            record.resize(length as usize, b'.');
+            let record = record(&mut self.rng, self.number);
             self.pending.insert(key, (self.rng.below(4) > 0).then_some(record));
         }
         let changes: Vec<Change<'_>> = self.pending.iter().map(change).collect();
@@ -146,23 +135,11 @@ impl Life {
     }
 }
 
-fn change<'a>((key, record): (&'a Vec<u8>, &'a Option<Vec<u8>>)) -> Change<'a> {
-    match record {
-        Some(record) => Change::Put { key, record },
-        None => Change::Delete { key },
-    }
-}
-
 /// A bucket that is taken over.
 fn begun(objects: Arc<dyn Objects>, config: PagesConfig) -> Result<Pages, BackendError> {
     let pages = Pages::open(objects, config)?;
     pages.begin()?;
     Ok(pages)
-}
-
-/// Seeds that are run: `PAGES_SEEDS=5000 cargo test -p pages --test lives` for more.
-fn seeds() -> u64 {
-    std::env::var("PAGES_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
 }
 
 /// A life after its steps: nothing fails any more, and nothing is late.
@@ -199,26 +176,20 @@ fn nothing_that_was_applied_is_lost_and_a_deposed_writer_changes_nothing() {
 fn of_two_that_begin_at_once_one_counts() {
     let objects = Arc::new(MemoryObjects::new());
     drop(begun(objects.clone(), CONFIG).unwrap());
-    let counted = objects.clone();
-    let (beside, inner) = (objects.clone(), Mutex::new(None));
-    let first = Arc::new(inner);
-    let kept = first.clone();
-    let between = Between {
-        objects,
-        act: Mutex::new(Some(Box::new(move || {
-            *kept.lock().unwrap() = Some(begun(beside, CONFIG).unwrap());
-        }))),
-    };
-    let second = begun(Arc::new(between), CONFIG).unwrap();
+    let first = Arc::new(Mutex::new(None));
+    let (beside, kept) = (objects.clone(), first.clone());
+    let between = Between::new(&objects, "epoch/");
+    between.set(move || *kept.lock().unwrap() = Some(begun(beside, CONFIG).unwrap()));
+    let second = begun(between, CONFIG).unwrap();
     let first = first.lock().unwrap().take().expect("it has begun between");
     let put = |pages: &Pages| pages.apply(&[Change::Put { key: b"key", record: b"record" }]);
     let refused = put(&first).unwrap_err();
     assert_eq!(refused.failure, Failure::Permanent);
     assert!(refused.what.contains("another cell has taken it over"), "{refused}");
     put(&second).unwrap();
-    let before = counted.calls();
+    let before = objects.calls();
     assert_eq!(put(&first).unwrap_err(), refused);
-    assert_eq!(counted.calls(), before, "it knows, and requests nothing");
+    assert_eq!(objects.calls(), before, "it knows, and requests nothing");
 }
 
 #[test]
@@ -257,50 +228,17 @@ fn a_page_that_is_not_what_was_written_is_no_miss_and_is_named() {
     }
 }
 
-/// Objects, before whose first epoch something else happens.
-struct Between {
-    objects: Arc<MemoryObjects>,
-    act: Mutex<Option<Box<dyn FnOnce() + Send>>>,
-}
-
-impl Objects for Between {
-    fn name(&self) -> &str {
-        self.objects.name()
-    }
-
-    fn create(&self, object: &Object) -> Result<Created, BackendError> {
-        if object.name.starts_with("epoch/")
-            && let Some(act) = self.act.lock().unwrap().take()
-        {
-            act();
-        }
-        self.objects.create(object)
-    }
-
-    fn get(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        self.objects.get(name)
-    }
-
-    fn list(&self, prefix: &str, after: &str, max: usize) -> Result<Vec<String>, BackendError> {
-        self.objects.list(prefix, after, max)
-    }
-
-    fn delete(&self, names: &[String]) -> Result<(), BackendError> {
-        self.objects.delete(names)
-    }
-}
-
-/// After a start without faults, and as many changes as a sweep takes, the bucket has what counts
-/// and nothing else, but for long records that a failed call has left.
+/// After a start without faults, and as many calls as a sweep of all runs takes, the bucket has
+/// what counts and nothing else, but for long records that a failed call has left.
 #[test]
 fn what_does_not_count_is_deleted() {
     for seed in 0..seeds() / 10 {
         let (mut life, _) = lived(seed);
         let pages = life.open();
         (0..3).for_each(|_| life.change(&pages));
-        (0..30).for_each(|_| pages.tidy());
+        (0..100).for_each(|_| pages.tidy());
         let names = |prefix| life.objects.names(prefix);
-        assert_eq!((names("map/").len(), names("epoch/").len()), (64, 1), "seed {seed}");
+        assert_eq!((names("map/").len(), names("epoch/").len()), (64, 65), "seed {seed}");
         let names = names("page/");
         assert!(names.len() > 3, "seed {seed}");
         drop(pages);

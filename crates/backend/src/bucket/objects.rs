@@ -172,10 +172,12 @@ impl Objects for Bucket {
         self.ended(Operation::Write, &object.name, created)
     }
 
-    fn create_all(&self, objects: &[Object]) -> Result<(), BackendError> {
+    fn create_all(&self, objects: &[Object]) -> Result<Vec<Created>, BackendError> {
         objects.iter().try_for_each(|object| check(&self.name, object))?;
         let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
-        self.each(Operation::Write, &names, |index| self.requests.create(&objects[index])).map(drop)
+        let created =
+            self.each(Operation::Write, &names, |index| self.requests.create(&objects[index]))?;
+        Ok(created.into_iter().map(|it| it.expect("invariant: none has failed")).collect())
     }
 
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {

@@ -163,9 +163,9 @@ impl Objects for DirectoryObjects {
         Ok(created)
     }
 
-    fn create_all(&self, objects: &[Object]) -> Result<(), BackendError> {
+    fn create_all(&self, objects: &[Object]) -> Result<Vec<Created>, BackendError> {
         objects.iter().try_for_each(|object| check(&self.name, object))?;
-        objects.iter().try_for_each(|object| self.create(object).map(drop))
+        objects.iter().map(|object| self.create(object)).collect()
     }
 
     fn get(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {

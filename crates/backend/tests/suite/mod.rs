@@ -207,9 +207,12 @@ fn sizes(objects: &dyn Objects) {
 fn many_at_once(objects: &dyn Objects) {
     let all: Vec<Object> =
         (0..50).map(|index| object(&format!("many/{index}"), &"x".repeat(index + 1))).collect();
-    objects.create_all(&[]).unwrap();
-    objects.create_all(&all).unwrap();
-    objects.create_all(&all).unwrap();
+    let (first, rest) = all.split_at(7);
+    assert_eq!(objects.create_all(&[]), Ok(Vec::new()));
+    assert_eq!(objects.create_all(first), Ok(vec![Created::Now; 7]));
+    let created: Vec<Created> = objects.create_all(&all).unwrap();
+    assert!(created[..7].iter().all(|it| *it == Created::Before));
+    assert_eq!(created[7..], vec![Created::Now; rest.len()]);
     let mut names: Vec<String> = all.iter().map(|object| object.name.clone()).collect();
     names.insert(20, "many/none".to_owned());
     let mut found = objects.get_all(&names).unwrap();
@@ -226,7 +229,7 @@ fn bad_names_and_sizes_are_refused(objects: &dyn Objects) {
         let names = ["fine".to_owned(), name.to_owned()];
         let refused = [
             objects.create(&object(name, "x")).map(drop),
-            objects.create_all(&[fine(), object(name, "x")]),
+            objects.create_all(&[fine(), object(name, "x")]).map(drop),
             objects.get(name).map(drop),
             objects.get_all(&names).map(drop),
             objects.delete(&names),
@@ -240,7 +243,8 @@ fn bad_names_and_sizes_are_refused(objects: &dyn Objects) {
     }
     for bytes in [0, OBJECT_BYTES_MAX + 1] {
         let object = Object { name: "size".to_owned(), bytes: vec![0; bytes] };
-        let refused = [objects.create(&object).map(drop), objects.create_all(&[fine(), object])];
+        let refused =
+            [objects.create(&object).map(drop), objects.create_all(&[fine(), object]).map(drop)];
         for refused in refused {
             assert_eq!(refused.unwrap_err().failure, Failure::Permanent, "{bytes}");
         }

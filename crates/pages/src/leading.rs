@@ -1,0 +1,284 @@
+//! The runs of a bucket that this cell leads: how keys are looked up and changed there.
+//!
+//! ```text
+//! apply    pages read, merged, created -> maps created -> no higher epoch? -> done -> old deleted
+//! get      map in memory -> page, from the cache or read -> record, there or in an object
+//! ```
+//!
+//! No name is used twice, and only the highest map of a run counts: what a bucket carries out late
+//! changes nothing that counts. What a call has created that failed may count or not, until the
+//! next one of that run has succeeded: so it is deleted after that.
+//!
+//! A run that is left, or led again, has another [`Led`]. A call that is under way ends with the
+//! one that it began with.
+
+use crate::cache::Cache;
+use crate::led::{Led, SWEPT_AT_ONCE, Successor};
+use crate::name::{self, Id};
+use crate::objects::{Object, Objects};
+use crate::opening::{Notes, Opened, Run, open};
+use crate::page::{self, Content, Spot};
+use crate::rewrite::{Lengths, Next, Rewritten, gone, rewrite};
+use crate::runs::{RUNS, run_of};
+use crate::store::{LIST_AT_ONCE, Leftover, Store, check_epochs, not_led};
+use base::SliceId;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
+use tier::{BackendError, Change, Failure};
+
+/// Names that are kept to be deleted, at most: what is beyond lies there until the next start.
+const LEFTOVERS_MAX: usize = 65_536;
+/// Times that a key is looked up while its page is replaced.
+const TRIES_MAX: usize = 16;
+
+/// The runs of a bucket that this cell leads; none at first.
+pub(crate) struct Leading {
+    objects: Arc<dyn Objects>,
+    lengths: Lengths,
+    slots: Vec<RwLock<Slot>>,
+    cache: Cache,
+    /// Held by the call that changes anything.
+    writing: Mutex<()>,
+    leftovers: Mutex<Leftovers>,
+}
+
+/// A run, led or not.
+#[derive(Default)]
+struct Slot {
+    led: Option<Arc<Led>>,
+    /// How often it was left.
+    turn: u64,
+}
+
+/// Names to delete, and how many of them were left when some were deleted last.
+#[derive(Default)]
+struct Leftovers {
+    names: Vec<Leftover>,
+    kept: usize,
+}
+
+impl Leading {
+    /// None yet: requests nothing.
+    pub(crate) fn new(objects: Arc<dyn Objects>, lengths: Lengths, cache_bytes: usize) -> Self {
+        Self {
+            objects,
+            lengths,
+            slots: (0..RUNS).map(|_| RwLock::default()).collect(),
+            cache: Cache::new(cache_bytes),
+            writing: Mutex::default(),
+            leftovers: Mutex::default(),
+        }
+    }
+
+    /// Takes runs over, of which there is one at least: another that writes them is refused from
+    /// now on. What is left meanwhile is not led then. Returns the notes where they are taken over.
+    pub(crate) fn lead(&self, runs: &Range<usize>) -> Result<Option<(Store, Notes)>, BackendError> {
+        let turns = self.leave(runs);
+        let Opened { runs, notes, leftovers } = open(&self.objects, runs)?;
+        for (found, turn) in runs.into_iter().zip(turns) {
+            let mut slot = self.slot(found.store.run);
+            if slot.turn == turn {
+                slot.led = Some(Arc::new(Led::new(found)));
+            }
+        }
+        self.leave_over(leftovers);
+        Ok(notes)
+    }
+
+    /// Leads these runs no more. Returns how often each was left.
+    pub(crate) fn leave(&self, runs: &Range<usize>) -> Vec<u64> {
+        let leave = |number: usize| {
+            let mut slot = self.slot(number);
+            if let Some(led) = slot.led.take() {
+                led.store.leave();
+            }
+            slot.turn += 1;
+            slot.turn
+        };
+        runs.clone().filter(|number| *number < RUNS).map(leave).collect()
+    }
+
+    fn slot(&self, number: usize) -> RwLockWriteGuard<'_, Slot> {
+        self.slots[number].write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A run that is led here, unless another cell was seen that leads it.
+    fn led(&self, number: usize) -> Result<Arc<Led>, BackendError> {
+        let slot = self.slots[number].read().unwrap_or_else(PoisonError::into_inner);
+        let led = slot.led.clone().ok_or_else(|| not_led(&*self.objects, number))?;
+        led.store.check_known().map(|()| led)
+    }
+
+    /// A page, from memory or from the bucket; `None` if it is not there.
+    fn page(&self, store: &Store, id: Id) -> Result<Option<Arc<Vec<u8>>>, BackendError> {
+        let of = (store.run, id);
+        if let Some(page) = self.cache.get(of) {
+            return Ok(Some(page));
+        }
+        let name = name::page(store.run, id);
+        let Some(page) = self.objects.get(&name)? else { return Ok(None) };
+        if !page::is_page(of, &page) {
+            return Err(store.error(Failure::Corrupt, &format!("{name} is not what was written")));
+        }
+        let page = Arc::new(page);
+        self.cache.put(of, &page);
+        Ok(Some(page))
+    }
+
+    /// Appends the record of a key. Returns whether there is one.
+    pub(crate) fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool, BackendError> {
+        let (spot, led) = (Spot::of(key), self.led(run_of(SliceId::of(key)))?);
+        let mut missing = String::new();
+        for _ in 0..TRIES_MAX {
+            let run = led.run();
+            let Some(entry) = run.map.find(&spot) else { return Ok(false) };
+            let id = run.map.entries[entry].page;
+            let mut name = name::page(led.store.run, id);
+            if let Some(page) = self.page(&led.store, id)? {
+                match page::find(&page, key) {
+                    None => return Ok(false),
+                    Some(Content::Here(record)) => {
+                        into.extend_from_slice(&record);
+                        return Ok(true);
+                    }
+                    Some(Content::Apart(id)) => name = name::value(key, id),
+                }
+                if let Some(record) = self.objects.get(&name)? {
+                    into.extend_from_slice(&record);
+                    return Ok(true);
+                }
+            }
+            // It was replaced and deleted meanwhile, or it is lost.
+            if led.run().id == run.id {
+                return Err(gone(&led.store, &name));
+            }
+            missing = name;
+        }
+        let what = format!("{missing} and its successors were replaced again and again");
+        Err(led.store.error(Failure::Transient, &what))
+    }
+
+    /// Carries out changes; those of one run all or none. Those of runs that are not led here are
+    /// not carried out, and the others are.
+    pub(crate) fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {
+        let _writing = lock(&self.writing);
+        let run = |change: &Change<'_>| run_of(SliceId::of(change.key()));
+        let mut order: Vec<&Change<'_>> = changes.iter().collect();
+        order.sort_by_cached_key(|change| Spot::of(change.key()));
+        let (mut changed, mut refused) = (Vec::new(), Ok(()));
+        for of_run in order.chunk_by(|a, b| run(a) == run(b)) {
+            let nexts: Vec<Next<'_>> = of_run.iter().map(|change| Next::of(change)).collect();
+            let led = match self.led(run(of_run[0])) {
+                Ok(led) => led,
+                Err(error) => {
+                    refused = refused.and(Err(error));
+                    continue;
+                }
+            };
+            let mut it = Rewritten::default();
+            let done = rewrite(&led.store, &led.run(), &nexts, self.lengths, &mut it);
+            if let Err(error) = done {
+                // No map names them.
+                let failed = std::iter::once((led.clone(), it));
+                // What fails because this run was taken over concerns no other.
+                let goes_on = led.store.check_known().is_err();
+                let others = if goes_on { Vec::new() } else { std::mem::take(&mut changed) };
+                failed.chain(others).for_each(|(led, it)| self.leave_over_of(&led, it.made));
+                if !goes_on {
+                    return Err(error);
+                }
+                refused = refused.and(Err(error));
+                continue;
+            }
+            changed.push((led, it));
+        }
+        self.commit(changed).and(refused)
+    }
+
+    /// Has the changes of each run count, of which all pages were created. A run whose map may not
+    /// be the one in memory gets a new one, also where nothing else of it changes.
+    fn commit(&self, changed: Vec<(Arc<Led>, Rewritten)>) -> Result<(), BackendError> {
+        let leds: Vec<Arc<Led>> = changed.iter().map(|(led, _)| led.clone()).collect();
+        let mut successors = Vec::new();
+        for (led, mut changes) in changed {
+            if led.store.check_known().is_err() {
+                self.leave_over_of(&led, changes.made);
+            } else if changes.changes() || led.is_in_doubt() {
+                let run = Run { id: led.store.id(), map: std::mem::take(&mut changes.map) };
+                successors.push(Successor { led, run, changes });
+            }
+        }
+        let object = |Successor { led, run, .. }: &Successor| Object {
+            name: name::map(led.store.run, run.id),
+            bytes: run.map.encode(led.store.run, run.id),
+        };
+        let maps: Vec<Object> = successors.iter().map(object).collect();
+        let stores: Vec<&Store> = leds.iter().map(|led| &led.store).collect();
+        let created = match maps.is_empty() {
+            true => Ok(()),
+            false => self.objects.create_all(&maps).map(drop),
+        };
+        let created = created.and_then(|()| check_epochs(&stores));
+        for successor in successors {
+            let led = successor.led.clone();
+            if created.is_err() || led.store.check_known().is_err() {
+                successor.doubt();
+                continue;
+            }
+            let (names, pages) = successor.succeed();
+            pages.iter().for_each(|id| self.cache.remove((led.store.run, *id)));
+            self.leave_over_of(&led, names);
+        }
+        created.and_then(|()| stores.iter().try_for_each(|store| store.check_known()))
+    }
+
+    /// Deletes some of what does not count in the runs that are led here: more than was left over
+    /// since the last time. What cannot be deleted is tried again later.
+    pub(crate) fn tidy(&self) {
+        let _writing = lock(&self.writing);
+        let count = {
+            let Leftovers { names, kept } = &*lock(&self.leftovers);
+            SWEPT_AT_ONCE + 2 * names.len().saturating_sub(*kept)
+        };
+        self.sweep();
+        let mut names = {
+            let all = &mut lock(&self.leftovers).names;
+            all.split_off(all.len().saturating_sub(count))
+        };
+        names.retain(|(number, _)| *number >= RUNS || self.led(*number).is_ok());
+        for some in names.chunks(LIST_AT_ONCE) {
+            let list: Vec<String> = some.iter().map(|(_, name)| name.clone()).collect();
+            if self.objects.delete(&list).is_err() {
+                self.leave_over(some.to_vec());
+            }
+        }
+        let leftovers = &mut *lock(&self.leftovers);
+        leftovers.kept = leftovers.names.len();
+    }
+
+    /// Looks at some pages of earlier writers, of one run that is led here.
+    fn sweep(&self) {
+        for led in (0..RUNS).filter_map(|number| self.led(number).ok()) {
+            match led.sweep() {
+                None => {}
+                Some(Ok(names)) => return self.leave_over_of(&led, names),
+                Some(Err(_)) => return,
+            }
+        }
+    }
+
+    /// Keeps names that do not count any more, to delete them later.
+    pub(crate) fn leave_over(&self, names: Vec<Leftover>) {
+        let all = &mut lock(&self.leftovers).names;
+        all.extend(names);
+        all.truncate(LEFTOVERS_MAX);
+    }
+
+    fn leave_over_of(&self, led: &Led, names: Vec<String>) {
+        self.leave_over(names.into_iter().map(|name| (led.store.run, name)).collect());
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
