@@ -28,6 +28,6 @@ pub use counter::Counter;
 pub use effect::{
     Change, Effect, EffectSink, Facts, NoSink, Refused, Removal, Space, StoredValue, Value,
 };
-pub use slice::{KeyId, SLICE_BITS, SLICES, SliceId, SliceRange};
+pub use slice::{KeyId, RUN_SLICES, SLICE_BITS, SLICES, SliceId, SliceRange};
 pub use time::{ExpiryClock, Now};
 pub use version::Version;

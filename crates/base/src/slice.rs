@@ -30,6 +30,11 @@ pub const SLICE_BITS: u32 = crc32::BITS;
 /// The number of slices that the key space is divided into.
 pub const SLICES: usize = 1 << SLICE_BITS;
 
+/// Slices of a run: what keeps keys in pages of a bucket writes the slices of a run together. Runs
+/// begin at multiples of this.
+pub const RUN_SLICES: usize = 256;
+const _: () = assert!(SLICES.is_multiple_of(RUN_SLICES));
+
 /// One of the [`SLICES`] parts of the key space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SliceId(u16);

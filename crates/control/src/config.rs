@@ -42,6 +42,8 @@ pub struct ControlConfig {
     pub directory: PathBuf,
     /// Where this cell is reached.
     pub addresses: Addresses,
+    /// Whether this start has the journal of the one before, whole.
+    pub has_journal: bool,
     /// The secret of the cluster.
     pub secret: Secret,
     /// The control addresses of other cells, to join their ring.

@@ -68,7 +68,8 @@ impl Starting {
             Directory::open(&config.directory, token).map_err(ControlError::Directory)?;
         let incarnation = directory.incarnation();
         let threads = Threads::start()?;
-        let started = Started { incarnation, addresses: config.addresses };
+        let (addresses, has_journal) = (config.addresses, config.has_journal);
+        let started = Started { incarnation, addresses, has_journal };
         let is_witness = config.is_witness;
         let join = Join { token: directory.token(), started, is_witness };
         let at = config.addresses.control;

@@ -48,7 +48,8 @@ pub async fn until<A, F: Future<Output = Option<A>>>(name: &str, what: impl Fn()
 /// The start of a cell that is reached nowhere.
 pub fn started(incarnation: Incarnation) -> Started {
     let at = SocketAddr::from(([127, 0, 0, 1], 1));
-    Started { incarnation, addresses: Addresses { control: at, links: at, clients: at } }
+    let addresses = Addresses { control: at, links: at, clients: at };
+    Started { incarnation, addresses, has_journal: false }
 }
 
 /// The command by which a cell with this token joins.

@@ -8,7 +8,7 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 fn started(incarnation: u64) -> Started {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
-    Started { incarnation: Incarnation(incarnation), addresses }
+    Started { incarnation: Incarnation(incarnation), addresses, has_journal: false }
 }
 
 fn formed(cells: u32, copies: u8) -> Map {
@@ -44,6 +44,52 @@ fn it_forms_when_all_are_present_and_covers_every_slice() {
     let alone = formed(1, 2);
     assert_eq!(parts(&alone.ranges[0]), (1, vec![], None, 1));
     assert_eq!(alone.fault(), None);
+}
+
+#[test]
+fn the_ranges_of_a_new_ring_are_whole_runs_of_slices_while_there_are_enough() {
+    for cells in [1, 2, 3, 5, 7, 64] {
+        let map = formed(cells, 2);
+        let run = base::RUN_SLICES as u16;
+        assert!(map.ranges.iter().all(|range| range.start % run == 0), "{cells}");
+        let lengths = map.ranges.iter().map(|range| range.slices().numbers().len());
+        let (least, most) = (lengths.clone().min(), lengths.max());
+        assert!(most.zip(least).is_some_and(|(most, least)| most - least <= run.into()));
+    }
+    assert_eq!(formed(100, 2).fault(), None);
+}
+
+#[test]
+fn a_cell_that_has_its_journal_leads_again_what_it_led_alone_and_nothing_is_lost() {
+    let start = |cell: u32, life, has_journal| Command::Start {
+        cell: CellId(cell),
+        started: Started { has_journal, ..started(life) },
+    };
+    // One after the other starts again: the last of a range has all of it.
+    for order in [[1, 2], [2, 1]] {
+        let mut map = formed(2, 2);
+        for cell in order {
+            assert!(is_applied(&mut map, start(cell, 2, true)));
+        }
+        for range in &map.ranges {
+            assert_eq!(range.losses, 0);
+            assert_eq!(range.is_recovered, range.primary == CellId(order[1]), "{range:?}");
+            assert_eq!((range.primary, range.copies.len()), (CellId(order[1]), 0));
+        }
+        let at = map.ranges[0].stamp();
+        assert!(is_applied(&mut map, Command::Learn { at, cell: CellId(order[0]) }));
+        let at = map.ranges[0].stamp();
+        assert!(is_applied(&mut map, Command::Admit { at, cell: CellId(order[0]) }));
+        let (at, cell) = (map.ranges[0].stamp(), CellId(order[0]));
+        assert!(is_applied(&mut map, Command::Promote { at, cell, why: Why::Silent }));
+        assert!(!map.ranges[0].is_recovered, "it has copied it");
+        // Without its journal it begins empty.
+        let at = map.ranges[0].epoch;
+        assert!(is_applied(&mut map, start(order[1], 3, true)));
+        assert!(is_applied(&mut map, start(order[0], 3, false)));
+        let range = &map.ranges[0];
+        assert_eq!((range.losses, range.is_recovered, range.epoch), (1, false, at + 1));
+    }
 }
 
 #[test]

@@ -49,6 +49,9 @@ fn of_range(old: &Range, new: &Range, wanted: u8, lines: &mut Vec<String>) {
             "range {id}: its last copy is lost; cell {} begins it empty",
             new.primary
         ));
+    } else if new.epoch > old.epoch && new.is_recovered {
+        let (cell, epoch) = (new.primary, new.epoch);
+        lines.push(format!("range {id}: cell {cell} has it from its journal (epoch {epoch})"));
     } else if new.epoch > old.epoch {
         let (from, to, epoch) = (old.primary, new.primary, new.epoch);
         lines
@@ -89,6 +92,7 @@ mod tests {
         let started = |incarnation| Started {
             incarnation: Incarnation(incarnation),
             addresses: Addresses { control: at, links: at, clients: at },
+            has_journal: false,
         };
         let mut map = Map::new(7, 2, 2);
         let mut lines = Vec::new();

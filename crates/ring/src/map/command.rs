@@ -24,6 +24,10 @@ pub struct Started {
     pub incarnation: Incarnation,
     /// Where it is reached.
     pub addresses: Addresses,
+    /// Whether it has the journal of its life before, whole: what it led alone then, it can lead
+    /// again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_journal: bool,
 }
 
 /// The state of a range that a proposer has seen.

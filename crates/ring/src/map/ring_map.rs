@@ -1,7 +1,7 @@
 //! The map of the ring: its cells, and for each range of slices who owns it.
 //!
 //! ```text
-//! slices   0 ......... 5461 ......... 10922 ......... 16383
+//! slices   0 ......... 5376 ......... 10752 ......... 16383
 //! range       1              2               3
 //! primary     cell 1         cell 2          cell 3
 //! copies      cell 2         cell 3          cell 1           in sync: they have all that was
@@ -17,7 +17,7 @@ use super::command::{Command, Refusal, Stamp, Started, Verdict};
 use super::flushes::Flushes;
 use crate::consistency::Consistency;
 use crate::ids::{CellId, RangeId};
-use base::{SLICES, SliceId, SliceRange};
+use base::{RUN_SLICES, SLICES, SliceId, SliceRange};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -67,6 +67,10 @@ pub struct Range {
     pub learner_since: u64,
     /// How often its last copy was lost, and it began again empty.
     pub losses: u32,
+    /// Whether its primary has begun this epoch with what its journal has: the life of its last
+    /// copy had ended.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub is_recovered: bool,
 }
 
 impl Range {
@@ -120,6 +124,7 @@ impl Range {
             return Err(Refusal::TooManyEpochs);
         }
         self.epoch += 1;
+        self.is_recovered = false;
         self.primary = primary;
         self.copies.retain(|copy| *copy != primary);
         self.learner = None;
@@ -134,8 +139,9 @@ impl Range {
     }
 
     /// The life of `cell` in which it had its part has ended, which is proven. A primary is
-    /// followed by its first copy. Where it was the last, it begins again itself: that is a loss.
-    fn loses(&mut self, cell: CellId) -> Result<(), Refusal> {
+    /// followed by its first copy. Where it was the last, it begins again itself: that is a loss,
+    /// unless it `has_journal`.
+    fn loses(&mut self, cell: CellId, has_journal: bool) -> Result<(), Refusal> {
         if !self.has(cell) {
             return Ok(());
         }
@@ -144,8 +150,10 @@ impl Range {
             return Ok(());
         }
         let next = self.copies.first().copied();
-        self.losses += u32::from(next.is_none());
-        self.begins_epoch(next.unwrap_or(cell))
+        self.begins_epoch(next.unwrap_or(cell))?;
+        self.is_recovered = next.is_none() && has_journal;
+        self.losses += u32::from(next.is_none() && !has_journal);
+        Ok(())
     }
 }
 
@@ -302,7 +310,9 @@ impl Map {
         let cells: Vec<_> = cells.map(|(id, _)| *id).collect();
         let count = cells.len().clamp(1, SLICES);
         let copies = usize::from(self.copies_wanted).min(count) - 1;
-        let bound = |at: usize| (at * SLICES / count) as u16;
+        // What lies below a ring is kept by runs of slices, of which each has one owner.
+        let step = if count <= SLICES / RUN_SLICES { RUN_SLICES } else { 1 };
+        let bound = |at: usize| (at * (SLICES / step) / count * step) as u16;
         let range = |at: usize| Range {
             id: RangeId(at as u32 + 1),
             start: bound(at),
@@ -314,6 +324,7 @@ impl Map {
             learner: None,
             learner_since: 0,
             losses: 0,
+            is_recovered: false,
         };
         self.ranges = (0..count).map(range).collect();
     }
@@ -331,7 +342,8 @@ impl Map {
         }
         cell.started = started;
         if is_new {
-            self.ranges.iter_mut().try_for_each(|range| range.loses(id))?;
+            let lose = |range: &mut Range| range.loses(id, started.has_journal);
+            self.ranges.iter_mut().try_for_each(lose)?;
         }
         Ok(())
     }

@@ -125,6 +125,7 @@ mod tests {
             learner: None,
             learner_since: 0,
             losses: number,
+            is_recovered: false,
         }
     }
 

@@ -46,7 +46,7 @@ pub(super) struct Member {
 
 impl Joining {
     /// Finds out who the cell is; `None` if it is to be in no ring. It asks none any more once the
-    /// process `ends`.
+    /// process `ends`. `has_journal`: it has the journal of its start before, whole.
     ///
     /// # Errors
     /// What its directory, its addresses or its secret are refused for, or that no ring takes it.
@@ -54,6 +54,7 @@ impl Joining {
         settings: &Settings,
         clock: &Clock,
         ends: Arc<AtomicBool>,
+        has_journal: bool,
     ) -> Result<Option<Self>, Box<dyn Error>> {
         let ring = &settings.ring;
         let Some(directory) = ring.directory.clone() else { return Ok(None) };
@@ -71,6 +72,7 @@ impl Joining {
         let config = ControlConfig {
             directory,
             addresses,
+            has_journal,
             secret: secret.clone(),
             seeds: seeds.collect::<Result<_, _>>()?,
             is_witness: false,

@@ -151,6 +151,11 @@ impl Below {
         Ok(Some(Self { recovered, _memory: grant }))
     }
 
+    /// Whether it has the journal of the start before, whole.
+    pub(super) fn has_journal(&self) -> bool {
+        !self.recovered.summary().is_new && self.recovered.lost().is_empty()
+    }
+
     /// Puts the tier below the memory of a cell, and starts its threads.
     ///
     /// # Errors
