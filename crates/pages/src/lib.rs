@@ -25,7 +25,7 @@
 //! | `runs` | nothing | which slices are a run |
 //! | `store` | `name`, `objects`, `runs` | the objects of one writer of a run, and whether another has come |
 //! | `opening` | `map`, `name`, `note`, `objects`, `runs`, `store` | how a writer begins |
-//! | `own_notes` | `name`, `note`, `objects`, `opening`, `store` | notes that one cell writes, or several claim |
+//! | `own_notes` | `name`, `note`, `objects`, `opening`, `rewrite`, `store` | notes that one cell writes, or several claim |
 //! | `rewrite` | `map`, `name`, `objects`, `opening`, `page`, `store` | changes of keys as new pages |
 //! | `led` | `name`, `opening`, `rewrite`, `store` | a run that this cell leads |
 //! | `leading` | `cache`, `led`, `name`, `objects`, `opening`, `page`, `rewrite`, `runs`, `store` | all of them: looking keys up, and changing them |

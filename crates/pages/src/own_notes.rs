@@ -4,9 +4,11 @@ use crate::name::{self, Id};
 use crate::note;
 use crate::objects::{Object, Objects};
 use crate::opening::{Notes, notes};
+use crate::rewrite::gone;
 use crate::store::Store;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tier::BackendError;
+use tier::{BackendError, Failure};
 
 /// The id of a claimed note: the same for all that claim it, so one of them creates it; and lower
 /// than any that a writer of the notes gives.
@@ -15,7 +17,8 @@ const CLAIMED: Id = Id { epoch: 0, number: 0 };
 /// Notes that this cell alone writes.
 pub(crate) struct OwnNotes {
     store: Store,
-    kept: Mutex<Notes>,
+    /// The ids of those that count.
+    kept: Mutex<BTreeMap<String, Id>>,
     /// Held by the call that changes any.
     writing: Mutex<()>,
 }
@@ -23,12 +26,18 @@ pub(crate) struct OwnNotes {
 impl OwnNotes {
     /// As they were found.
     pub(crate) fn new(store: Store, kept: Notes) -> Self {
+        let kept = kept.into_iter().map(|(name, (id, _))| (name, id)).collect();
         Self { store, kept: Mutex::new(kept), writing: Mutex::default() }
     }
 
     /// A note.
-    pub(crate) fn get(&self, name: &str) -> Option<Vec<u8>> {
-        lock(&self.kept).get(name).map(|(_, note)| note.clone())
+    pub(crate) fn get(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
+        let kept = lock(&self.kept);
+        let Some(id) = kept.get(name) else { return Ok(None) };
+        let name = name::note(name, *id);
+        let object = self.store.objects.get(&name)?.ok_or_else(|| gone(&self.store, &name))?;
+        let wrong = || self.store.error(Failure::Corrupt, &format!("{name} is no note"));
+        note::decode(&object).map(Some).ok_or_else(wrong)
     }
 
     /// Keeps a note. Returns the name of the object that it had before.
@@ -38,8 +47,8 @@ impl OwnNotes {
         let id = self.store.id();
         self.store.objects.create(&object(name, id, bytes))?;
         self.store.check_epoch()?;
-        let before = lock(&self.kept).insert(name.to_owned(), (id, bytes.to_vec()));
-        Ok(before.map(|(id, _)| name::note(name, id)))
+        let before = lock(&self.kept).insert(name.to_owned(), id);
+        Ok(before.map(|id| name::note(name, id)))
     }
 }
 

@@ -115,7 +115,7 @@ impl Backend for Pages {
 
     fn note(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
         if let Some(own) = self.notes.get() {
-            return Ok(own.get(name));
+            return own.get(name);
         }
         let mut notes = notes(&*self.objects, &mut Vec::new())?;
         Ok(notes.remove(name).map(|(_, note)| note))
@@ -129,7 +129,7 @@ impl Backend for Pages {
     }
 
     fn claim(&self, name: &str, bytes: &[u8]) -> Result<bool, BackendError> {
-        match self.notes.get().map(|own| own.get(name)) {
+        match self.notes.get().map(|own| own.get(name)).transpose()? {
             None => claim(&*self.objects, name, bytes),
             Some(None) => self.set_note(name, bytes).map(|()| true),
             Some(Some(before)) => Ok(before == bytes),

@@ -15,11 +15,15 @@
 //! | `layers` | `backend`, `index`, `journal`, `key`, `stored` | journal, index and backend, together |
 //! | `flusher` | `backend`, `index`, `journal`, `key`, `layers`, `stored` | how what is dirty is written back |
 //! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
+//! | `error` | `backend`, `journal` | why there is no tier |
+//! | `claim` | `backend`, `error`, `journal` | whose what lies below is |
 //! | `tier` | * | the tier of a cell |
 #![forbid(unsafe_code)]
 
 mod backend;
+mod claim;
 mod disk;
+mod error;
 mod flusher;
 mod index;
 mod journal;
@@ -35,6 +39,7 @@ mod tier;
 
 pub use backend::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests};
 pub use disk::{Disk, File};
+pub use error::TierError;
 pub use flusher::Flushed;
 pub use index::{Cursor, ENTRY_BYTES, Entry, Index, Kind, Place};
 pub use journal::{FIRST_MAX, FLUSH_AT, JournalId, RecoverError};
@@ -44,4 +49,4 @@ pub use live_rules::LiveRules;
 pub use lookups::{Begun, Finished, Lookups, MISSING_NS, Outcome, Ticket, Waiters};
 pub use rules::{ACK_NAMES, Ack, PREFIXES_MAX, PrefixRule, Rules, RulesError};
 pub use stored::Stored;
-pub use tier::{Job, Recovered, Summary, Tier, TierConfig, TierError, TierReport, Wanted};
+pub use tier::{Job, Recovered, Summary, Tier, TierConfig, TierReport, Wanted};

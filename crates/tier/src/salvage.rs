@@ -6,7 +6,7 @@
 
 use crate::backend::{Backend, BackendError, Change};
 use crate::index::{Entry, Index, Kind, Place};
-use crate::journal::{Found, SALVAGED_STEP};
+use crate::journal::{Found, SliceState};
 use crate::key::KeyHash;
 use crate::stored::Stored;
 use base::{Effect, Version};
@@ -16,12 +16,14 @@ use std::sync::Arc;
 const AT_ONCE: usize = 1024;
 const BYTES_AT_ONCE: usize = 4 << 20;
 
-/// Brings what the index names below. Nothing is dirty then, and the segments are free once the new
-/// journal counts. Returns how many keys were written or removed.
+/// Brings what the index names below, which keeps `given` of each slice. Nothing is dirty then, and
+/// the segments are free once the new journal counts. Returns how many keys were written or
+/// removed.
 pub(crate) fn salvage(
     found: &mut Found,
     index: &Arc<Index>,
     backend: &dyn Backend,
+    given: &[SliceState],
 ) -> Result<u64, BackendError> {
     let mut named = Vec::new();
     index.for_each(|hash, entry| named.push((hash, *entry)));
@@ -44,7 +46,7 @@ pub(crate) fn salvage(
         some.iter().for_each(|(hash, entry)| _ = index.remove_if(*hash, entry.version));
         rest = others;
     }
-    found.begin_empty(SALVAGED_STEP);
+    found.begin_empty(given);
     Ok(count)
 }
 

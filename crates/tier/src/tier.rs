@@ -10,12 +10,12 @@
 //! and writing the journal. Threads of the tier call what does: to load, to sync, to flush.
 
 use crate::backend::{Backend, BackendError, Requests};
+use crate::claim::{Claimed, claim, keep_given};
 use crate::disk::Disk;
+use crate::error::TierError;
 use crate::flusher::{self, Flushed, Landed};
 use crate::index::Index;
-use crate::journal::{
-    self, Found, Journal, JournalId, Layout, Parts, RecoverError, Through, recover,
-};
+use crate::journal::{self, Found, Journal, JournalId, Layout, Parts, Through, recover};
 use crate::key::KeyHasher;
 use crate::layers::{self, Layers, Loaded};
 use crate::live_rules::LiveRules;
@@ -24,16 +24,8 @@ use crate::rules::{Ack, Rules, RulesError};
 use crate::salvage::salvage;
 use base::{Now, SLICES, SliceId, Version};
 use effects::{LaneId, Lanes, Observer};
-use std::fmt;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The note below that names the journal.
-const NOTE: &str = "journal";
-
-/// The note below that says that a journal has given out versions.
-const BEGUN: &str = "begun";
 
 /// The journal is written back without delay from this part of it on, and so is the index: a
 /// number of fifths.
@@ -49,6 +41,8 @@ pub struct TierConfig {
     pub rules: Arc<Rules>,
     /// Whether a journal that is corrupt is passed over, and what is left of it brought below.
     pub salvages: bool,
+    /// Whether a new journal takes over what another one has written below.
+    pub adopts: bool,
     /// Most bytes of the journal.
     pub journal_bytes: u64,
     /// Most bytes of the dirty index.
@@ -63,58 +57,6 @@ pub struct TierConfig {
     pub missing_max: usize,
 }
 
-/// Why there is no tier. A message names the value, the limit and the remedy.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum TierError {
-    /// The journal cannot be used.
-    Journal(RecoverError),
-    /// What lies below cannot be used.
-    Backend(BackendError),
-    /// What lies below belongs to another journal, or to none.
-    OtherJournal {
-        /// What lies below.
-        backend: String,
-    },
-    /// The journal is too short.
-    JournalTooShort {
-        /// Its bytes.
-        bytes: u64,
-        /// The least that is enough.
-        least: u64,
-    },
-    /// The disk refuses.
-    Disk(io::Error),
-}
-
-impl fmt::Display for TierError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Journal(error) => error.fmt(f),
-            Self::Backend(error) => error.fmt(f),
-            Self::OtherJournal { backend } => write!(
-                f,
-                "{backend} was written through another journal, which is not here: restore that \
-                 journal, or give the tier a directory, or a root of a bucket, of its own"
-            ),
-            Self::JournalTooShort { bytes, least } => write!(
-                f,
-                "a journal of {bytes} bytes is too short for its segments: give it {least} bytes \
-                 or more, or lower the longest value"
-            ),
-            Self::Disk(error) => write!(f, "the journal cannot be written: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for TierError {}
-
-impl From<RecoverError> for TierError {
-    fn from(error: RecoverError) -> Self {
-        Self::Journal(error)
-    }
-}
-
 /// A tier that was recovered, and whose cell does not run yet.
 pub struct Recovered {
     found: Found,
@@ -124,6 +66,7 @@ pub struct Recovered {
     config: TierConfig,
     /// Keys that were brought below, because the journal was corrupt.
     salvaged: u64,
+    is_adopted: bool,
 }
 
 /// What was recovered.
@@ -139,6 +82,8 @@ pub struct Summary {
     pub torn: u64,
     /// Keys that were brought below, because the journal was corrupt.
     pub salvaged: u64,
+    /// Whether the journal has begun with what another one has written below.
+    pub is_adopted: bool,
 }
 
 impl Recovered {
@@ -155,40 +100,22 @@ impl Recovered {
         first: impl Fn(SliceId) -> Version,
     ) -> Result<Self, TierError> {
         let (index, hasher) = (Arc::new(Index::new(config.index_bytes)), KeyHasher::new(seed));
-        let below = backend.note(NOTE).map_err(TierError::Backend)?;
-        let salvages = config.salvages;
+        let TierConfig { salvages, adopts, .. } = config;
         let mut found = recover(disk, (&index, &hasher), (name, salvages), first)?;
-        let is_new = below.is_none() && (found.is_new || found.start == 1);
-        if !is_new && below.as_ref().is_none_or(|journal| *journal != found.journal) {
-            return Err(TierError::OtherJournal { backend: backend.name().to_owned() });
-        }
-        backend.begin().map_err(TierError::Backend)?;
-        // Another cell may have begun there since.
-        if backend.note(NOTE).map_err(TierError::Backend)? != below {
-            return Err(TierError::OtherJournal { backend: backend.name().to_owned() });
-        }
-        if is_new {
-            backend.set_note(NOTE, &found.journal).map_err(TierError::Backend)?;
-        }
-        if !found.is_begun && backend.note(BEGUN).map_err(TierError::Backend)?.is_some() {
-            let what = "the journal was written, and none of its segments is there".to_owned();
-            match salvages {
-                true => found.lost.push(what),
-                false => return Err(RecoverError::Corrupt(what).into()),
-            }
-        }
+        let Claimed { given, is_adopted } = claim(&*backend, &mut found, (salvages, adopts))?;
         let salvaged = match found.lost.is_empty() {
             true => 0,
-            false => salvage(&mut found, &index, &*backend).map_err(TierError::Backend)?,
+            false => salvage(&mut found, &index, &*backend, &given)?,
         };
-        Ok(Self { found, backend, index, hasher, config, salvaged })
+        Ok(Self { found, backend, index, hasher, config, salvaged, is_adopted })
     }
 
     /// What was recovered.
     #[must_use]
     pub fn summary(&self) -> Summary {
         let Found { is_new, records, torn, .. } = self.found;
-        Summary { is_new, records, torn, dirty: self.index.len(), salvaged: self.salvaged }
+        let Self { salvaged, is_adopted, .. } = *self;
+        Summary { is_new, records, torn, dirty: self.index.len(), salvaged, is_adopted }
     }
 
     /// What was corrupt, and passed over: a line each.
@@ -238,9 +165,7 @@ impl Recovered {
         let parts = Parts { lanes, index: index.clone(), hasher, layout, rules };
         let journal = Journal::begin(found, parts, now).map_err(TierError::Disk)?;
         // Before a version is given out.
-        if backend.note(BEGUN).map_err(TierError::Backend)?.is_none() {
-            backend.set_note(BEGUN, b"yes").map_err(TierError::Backend)?;
-        }
+        keep_given(&journal, &*backend)?;
         Ok(Arc::new(Tier {
             layers: Layers::new(journal, index, hasher, backend),
             rules: LiveRules::new(config.rules.clone()),
@@ -485,6 +410,7 @@ impl Tier {
             true => u64::MAX,
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
+        self.keep_given()?;
         let flushed = flusher::flush(&self.layers, now, before_ns);
         self.layers.backend.tidy();
         let flushed = flushed?;
@@ -501,6 +427,7 @@ impl Tier {
     /// # Errors
     /// When what lies below refuses. What is dirty stays dirty, and replies wait.
     pub fn flush_through(&self, now: Now) -> Result<Flushed, BackendError> {
+        self.keep_given()?;
         let (flushed, landed) = flusher::flush_through(&self.layers, now)?;
         // Before the replies leave: a client that has one finds its change counted.
         self.count(&flushed);
@@ -508,6 +435,11 @@ impl Tier {
             self.layers.journal.landed(*lane, keys, *up_to);
         }
         Ok(flushed)
+    }
+
+    /// Before anything is written back: barriers are below before the changes above them.
+    fn keep_given(&self) -> Result<(), BackendError> {
+        keep_given(&self.layers.journal, &*self.layers.backend)
     }
 
     fn count(&self, flushed: &Flushed) {

@@ -122,6 +122,9 @@ pub fn one_apply_carries_out_many_changes(open: &Open<'_>, scratch: &Scratch) {
     }
 }
 
+/// The longest note of the tier has 30 bytes for each slice.
+const NOTE_BYTES: usize = 30 * base::SLICES + 20;
+
 pub fn notes_are_kept_and_are_no_keys(open: &Open<'_>, scratch: &Scratch) {
     let Opened { backend, directory: _directory } = open(scratch.path());
     let names = ["place", "place/1", "\u{fc} %", ".", &"long".repeat(20)];
@@ -136,6 +139,11 @@ pub fn notes_are_kept_and_are_no_keys(open: &Open<'_>, scratch: &Scratch) {
         assert_eq!(backend.note(name), Ok(Some(vec![0xFF; 100])), "{name}");
         backend.apply(&[Change::Delete { key: name.as_bytes() }]).unwrap();
         assert_eq!(backend.note(name), Ok(Some(vec![0xFF; 100])), "{name}");
+    }
+    for round in 1..4 {
+        let note: Vec<u8> = (0..NOTE_BYTES).map(|at| (at % 251) as u8 ^ round).collect();
+        backend.set_note("long", &note).unwrap();
+        assert!(backend.note("long").unwrap() == Some(note), "round {round}");
     }
 }
 

@@ -21,12 +21,14 @@
 //! | `layout` | `lane` | the length of segments, and how many there are |
 //! | `identity` | `format` | the name of the journal, and why it cannot be used |
 //! | `scan` | `format`, `identity` | the file of a segment, as a start reads it |
-//! | `recover` | `format`, `identity`, `record`, `scan`, `segments`, `states` | what an earlier start has left |
+//! | `found` | `format`, `record`, `segments`, `states` | what an earlier start has left |
+//! | `recover` | `format`, `found`, `identity`, `record`, `scan`, `segments`, `states` | how that is found |
 //! | `repair` | `format`, `lane` | how it goes on after the disk has refused |
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
 
 mod format;
+mod found;
 mod identity;
 mod lane;
 mod layout;
@@ -47,18 +49,20 @@ use base::{Now, SliceId, Version};
 use effects::{Joining, LaneId, Lanes, Log, Mark, ReaderId, Who};
 pub use format::JournalId;
 pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, SliceState, Spot};
-use format::{CUT_BYTES, Kind, SEGMENT_HEAD_BYTES, encode_cut, encode_slice};
+use format::{CUT_BYTES, Kind, SEGMENT_HEAD_BYTES, encode_cut};
+pub(crate) use format::{decode_slices, encode_slice};
+pub(crate) use found::Found;
 pub use identity::RecoverError;
 pub use lane::FLUSH_AT;
 use lane::{CHECKPOINT_BYTES_MAX, Moment, Shared, Stuck, Writer};
 pub(crate) use layout::Layout;
 pub(crate) use progress::{Course, Progress};
 pub(crate) use record::{journaled, records};
-pub(crate) use recover::{Found, recover};
+pub(crate) use recover::recover;
 pub(crate) use repair::sync;
 pub(crate) use segments::Segment;
 use segments::{Segments, SegmentsConfig};
-use states::{CEILING_STEP, States};
+use states::States;
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -78,9 +82,6 @@ const REFUSED_NS: u64 = 1_000_000_000;
 
 /// The versions of a new journal begin after a number that is not above this.
 pub const FIRST_MAX: u64 = 1 << 30;
-
-/// How much later the versions of a journal begin of which something is lost: 2^10 ceilings.
-pub(crate) const SALVAGED_STEP: u64 = CEILING_STEP << 10;
 
 /// Bytes that an entry is charged in a log at least: what is granted to a log in bytes is at most
 /// as many entries.
@@ -347,6 +348,16 @@ impl Journal {
     pub(crate) fn is_durable(&self, place: Place) -> bool {
         let segment = self.shared.segments.get(place.segment);
         segment.is_some_and(|it| it.durable.load(Ordering::Acquire) > place.offset)
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> JournalId {
+        self.shared.segments.config().journal
+    }
+
+    /// What is known of slices.
+    pub(crate) fn states(&self) -> &States {
+        &self.shared.states
     }
 
     /// Whether `version` of `slice` may be given out.
@@ -765,10 +776,4 @@ impl Journal {
             clock_s: self.clock_s.load(Ordering::Relaxed),
         }
     }
-}
-
-/// The states of slices of a new journal, above versions that begin at `first`.
-pub(crate) fn first_state(first: Version) -> SliceState {
-    let ceiling = Version::from_raw(first.raw() + CEILING_STEP);
-    SliceState { last: first, ceiling, ..SliceState::default() }
 }

@@ -13,11 +13,12 @@ use super::format::{
     BATCH_HEAD_BYTES, BatchHead, Cut, JournalId, Kind, SEGMENT_HEAD_BYTES, SegmentHead, SliceState,
     Spot, decode_cuts, decode_slices,
 };
+use super::found::Found;
 use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
 use super::record::{TailBatch, journaled, records};
 use super::scan::{Headed, all_batches, batches, find, guess_head, read_all};
 use super::segments::{Left, Segment, is_segment};
-use super::{FIRST_MAX, first_state, states::CEILING_STEP};
+use super::states::{CEILING_STEP, first_state};
 use crate::disk::{Disk, File};
 use crate::index::{Entry as Dirty, Index, Place};
 use crate::key::KeyHasher;
@@ -32,53 +33,6 @@ impl Stream {
     /// A lane of which nothing counts that stands at `spot` or after it.
     fn at(spot: Spot) -> Self {
         Self { end: spot, ..Self::default() }
-    }
-}
-
-/// What was found.
-pub(crate) struct Found {
-    pub(super) disk: Arc<dyn Disk>,
-    pub(crate) journal: JournalId,
-    /// The number of this start.
-    pub(crate) start: u32,
-    pub(super) left: Left,
-    /// By slice, where it begins now.
-    pub(crate) states: Vec<SliceState>,
-    pub(super) tail: Vec<TailBatch>,
-    pub(super) cuts: Vec<Cut>,
-    /// A second that has begun before.
-    pub(crate) clock_s: u32,
-    /// Whether there was no journal.
-    pub(crate) is_new: bool,
-    /// Whether an earlier start has come so far that it gave out a version.
-    pub(crate) is_begun: bool,
-    /// Records that were read.
-    pub(crate) records: u64,
-    /// Bytes after the last whole batch of a lane that began like one: a write that was torn.
-    pub(crate) torn: u64,
-    /// What was corrupt, and passed over.
-    pub(crate) lost: Vec<String>,
-}
-
-impl Found {
-    /// The entry of the record at `place`, if it can be read.
-    pub(crate) fn read(&self, place: Place) -> Option<Vec<u8>> {
-        let segment = self.left.live.iter().find(|it| it.number() == place.segment)?;
-        segment.record(place).ok().flatten()
-    }
-
-    /// What was found is of no use any more: the journal goes on without a record, and its segments
-    /// are free once that is durable. All slices begin `step` above the highest version that is
-    /// known of any, or that a new one could begin after: what is lost may have been a higher
-    /// ceiling.
-    pub(crate) fn begin_empty(&mut self, step: u64) {
-        let live = std::mem::take(&mut self.left.live);
-        self.left.retired.extend(live.into_iter().map(Segment::into_file));
-        (self.tail, self.cuts) = (Vec::new(), Vec::new());
-        let known = self.states.iter().map(|state| state.ceiling.raw()).max().unwrap_or(0);
-        let last = Version::from_raw(known.max(FIRST_MAX) + step);
-        let ceiling = Version::from_raw(last.raw() + CEILING_STEP);
-        self.states.iter_mut().for_each(|it| (it.last, it.ceiling) = (last, ceiling));
     }
 }
 
@@ -115,23 +69,7 @@ pub(crate) fn recover(
         }
         write_identity(&**disk_of, name).map_err(disk("the journal cannot be named"))?;
         let states = SliceId::all().map(|slice| first_state(first(slice))).collect();
-        let (live, free, retired) = (Vec::new(), Vec::new(), Vec::new());
-        let left = Left { live, free, retired, next_number: 1, oldest: 1 };
-        return Ok(Found {
-            disk: disk_of.clone(),
-            journal: name,
-            start: 1,
-            left,
-            states,
-            tail: Vec::new(),
-            cuts: Vec::new(),
-            clock_s: 0,
-            is_new: true,
-            is_begun: false,
-            records: 0,
-            torn: 0,
-            lost: Vec::new(),
-        });
+        return Ok(Found::nothing(disk_of.clone(), name, states));
     };
     // What an earlier process has made and not synced is there, but it may not survive.
     disk_of.sync_directory().map_err(disk("the names of the files cannot be made durable"))?;

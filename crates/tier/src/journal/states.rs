@@ -9,6 +9,9 @@
 //!
 //! No version above a durable ceiling is given out, so a start after a crash repeats none: it
 //! begins at the ceiling.
+//!
+//! A second ceiling is kept below, far above, beside the barriers. No ceiling of the journal passes
+//! it, so a new journal above the same database repeats no version either: it begins there.
 
 use super::format::SliceState;
 use base::{SLICES, SliceId, Version};
@@ -17,6 +20,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 /// How far a ceiling is set above the last version. Less than 2^20, by which a promotion raises the
 /// counters of a slice.
 pub(crate) const CEILING_STEP: u64 = 1 << 16;
+
+/// How far the ceiling that is kept below is set above the last version. When half of that is used
+/// a higher one is written there. Where what lies below does not answer, a journal of 4 GiB, of
+/// which a record takes 32 bytes at least, is full before one slice has used the other half.
+pub(crate) const BELOW_STEP: u64 = 1 << 28;
 
 type Table = Box<[AtomicU64]>;
 
@@ -32,6 +40,16 @@ pub(crate) struct States {
     /// A bit for each slice whose last version is near its ceiling.
     near: Table,
     is_any_near: AtomicBool,
+    /// The ceilings that are kept below.
+    below: Table,
+    /// Whether barriers have changed since they were kept below, or a ceiling is near that there.
+    is_unkept: AtomicBool,
+}
+
+/// The states of slices of a new journal, above versions that begin at `first`.
+pub(crate) fn first_state(first: Version) -> SliceState {
+    let ceiling = Version::from_raw(first.raw() + CEILING_STEP);
+    SliceState { last: first, ceiling, ..SliceState::default() }
 }
 
 impl States {
@@ -49,6 +67,8 @@ impl States {
             asked: table(|state| state.ceiling),
             near: (0..SLICES / 64).map(|_| AtomicU64::new(0)).collect(),
             is_any_near: AtomicBool::new(false),
+            below: table(|_| Version::ZERO),
+            is_unkept: AtomicBool::new(true),
         }
     }
 
@@ -68,6 +88,7 @@ impl States {
     /// In this second all items of the slice die; 0: in none.
     pub(crate) fn saw_due(&self, slice: SliceId, due_s: u32) {
         self.due_s[slice.index()].store(due_s, Ordering::Release);
+        self.is_unkept.store(true, Ordering::Release);
     }
 
     /// Items with this version or an older one are dead.
@@ -114,7 +135,8 @@ impl States {
     }
 
     /// The slices that need a higher ceiling, which is chosen here, and their states with it. They
-    /// are written, made durable, and then [`States::set_durable`] is called for each.
+    /// are written, made durable, and then [`States::set_durable`] is called for each. One whose
+    /// ceiling below is in the way is left out: its writers ask again.
     pub(crate) fn take_near(&self) -> Vec<(SliceId, SliceState)> {
         self.is_any_near.store(false, Ordering::Release);
         let mut chosen = Vec::new();
@@ -124,11 +146,45 @@ impl States {
                 let slice = SliceId::new(word * 64 + bits.trailing_zeros() as usize);
                 bits &= bits - 1;
                 let slice = slice.expect("invariant: a bit for each slice");
-                self.asked[slice.index()].fetch_add(CEILING_STEP, Ordering::AcqRel);
-                chosen.push((slice, self.state(slice)));
+                let below = self.below[slice.index()].load(Ordering::Acquire);
+                let asked = self.asked[slice.index()].load(Ordering::Acquire);
+                let ceiling = (asked + CEILING_STEP).min(below);
+                if ceiling + BELOW_STEP / 2 > below {
+                    self.is_unkept.store(true, Ordering::Release);
+                }
+                if ceiling > self.ceiling[slice.index()].load(Ordering::Acquire) {
+                    self.asked[slice.index()].fetch_max(ceiling, Ordering::AcqRel);
+                    let ceiling = Version::from_raw(ceiling);
+                    chosen.push((slice, SliceState { ceiling, ..self.state(slice) }));
+                }
             }
         }
         chosen
+    }
+
+    /// What is to be kept below of each slice, if that has changed: its barrier, and a ceiling far
+    /// above its own. It is written there, and then [`States::set_kept`] is called. Called by one
+    /// thread.
+    pub(crate) fn take_unkept(&self) -> Option<Vec<SliceState>> {
+        // Before they are read: what changes later is taken the next time.
+        self.is_unkept.swap(false, Ordering::AcqRel).then(|| {
+            let states = SliceId::all().map(|slice| self.state(slice));
+            let ceiling = |state: &SliceState| state.ceiling.max(state.last).raw() + BELOW_STEP;
+            let far =
+                states.map(|it| SliceState { ceiling: Version::from_raw(ceiling(&it)), ..it });
+            far.collect()
+        })
+    }
+
+    /// These are kept below now, if that `has_succeeded`; else they are to be taken again.
+    pub(crate) fn set_kept(&self, states: &[SliceState], has_succeeded: bool) {
+        if !has_succeeded {
+            self.is_unkept.store(true, Ordering::Release);
+            return;
+        }
+        for (below, state) in self.below.iter().zip(states) {
+            below.store(state.ceiling.raw(), Ordering::Release);
+        }
     }
 
     /// A ceiling of the slice is durable.
@@ -147,6 +203,8 @@ mod tests {
         let ceiling = Version::from_raw(1000 + CEILING_STEP);
         let begin = SliceState { last: start, ceiling, ..SliceState::default() };
         let states = States::new(&vec![begin; SLICES]);
+        let kept = states.take_unkept().expect("nothing is kept yet");
+        states.set_kept(&kept, true);
         let slice = SliceId::of(b"key");
         let next = Version::from_raw(1001);
         assert!(!states.allows(slice, next), "the first ceiling is not durable yet");
@@ -163,6 +221,40 @@ mod tests {
         assert!(!states.allows(slice, above), "asked for, but not durable");
         states.set_durable(slice, state.ceiling);
         assert!(states.allows(slice, above));
+    }
+
+    #[test]
+    fn no_ceiling_passes_the_one_below_and_that_is_raised_when_half_of_it_is_used() {
+        let first = first_state(Version::from_raw(1000));
+        let states = States::new(&vec![first; SLICES]);
+        let slice = SliceId::of(b"key");
+        let keep = |has_succeeded| {
+            let kept = states.take_unkept()?;
+            states.set_kept(&kept, has_succeeded);
+            Some(kept[slice.index()].ceiling.raw())
+        };
+        let ask = |version: u64| {
+            let _ = states.allows(slice, Version::from_raw(version));
+            let asked = states.take_near();
+            asked.iter().for_each(|(slice, it)| states.set_durable(*slice, it.ceiling));
+            asked.first().map(|(_, state)| state.ceiling.raw())
+        };
+        assert_eq!(ask(1001), None, "nothing is kept below");
+        let below = keep(true).expect("nothing is kept yet");
+        assert_eq!(below, first.ceiling.raw() + BELOW_STEP);
+        assert_eq!((ask(1001).is_some(), keep(true)), (true, None), "that is far below half");
+        assert!(ask(below - BELOW_STEP / 2).is_some_and(|it| it <= below));
+        assert!(keep(false).is_some(), "half is used");
+        assert_eq!(ask(below), Some(below), "what lies below has refused a higher one");
+        assert_eq!(ask(below + 1), None);
+        assert!(!states.allows(slice, Version::from_raw(below + 1)));
+        let higher = keep(true).expect("it is tried again");
+        assert!(higher > below + BELOW_STEP);
+        assert!(ask(below + 1).is_some_and(|it| it > below && it <= higher));
+        states.saw(slice, Version::from_raw(below));
+        states.saw_barrier(slice);
+        assert!(keep(true).is_some(), "a barrier is new");
+        assert_eq!(keep(true), None);
     }
 
     #[test]

@@ -41,7 +41,7 @@ impl SimBackend {
             let put = Change::Put { key: &key, record: &record };
             copy.memory.apply(&[put]).expect("it has no fault");
         }
-        for name in ["journal", "begun"] {
+        for name in ["journal", "slices"] {
             if let Some(note) = self.memory.note(name).expect("it has no fault") {
                 copy.memory.set_note(name, &note).expect("it has no fault");
             }

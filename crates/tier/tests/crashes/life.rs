@@ -37,6 +37,9 @@ pub struct Config {
     pub entries: u64,
     pub age_ns: u64,
     pub salvages: bool,
+    pub adopts: bool,
+    /// What a new journal is called.
+    pub name: u8,
 }
 
 impl Config {
@@ -49,6 +52,8 @@ impl Config {
             entries: 1000,
             age_ns: 0,
             salvages: false,
+            adopts: false,
+            name: 7,
         };
         let disk = SimDisk::new(0);
         let backend = SimBackend::new(disk.clone());
@@ -65,6 +70,7 @@ impl Config {
         TierConfig {
             rules: Arc::new(Rules::all(self.ack)),
             salvages: self.salvages,
+            adopts: self.adopts,
             journal_bytes: self.journal_bytes,
             index_bytes: (32 << 10) + self.entries * 56,
             value_bytes_max: VALUE_BYTES_MAX as u64,
@@ -117,7 +123,7 @@ impl Life {
         let disk: Arc<dyn tier::Disk> = Arc::new(disk.clone());
         let backend: Arc<dyn Backend> = backend.clone();
         let first = |_: SliceId| Version::from_raw(FIRST);
-        let names = ([7; 16], [9; 16]);
+        let names = ([config.name; 16], [9; 16]);
         let mut recovered = Recovered::find(&disk, backend, config.tier(), names, first)?;
         let due_s = recovered.end_due(now);
         let mut versions = HashMap::new();

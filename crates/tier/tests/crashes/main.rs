@@ -9,6 +9,7 @@
 //! | `life` | one life of a cell |
 //! | `world` | random lives |
 //! | `due` | a flush of all that is still to come |
+//! | `adopted` | a new journal above what another one has written back |
 //! | `few` | all short histories |
 //! | `single` | what a random life meets too rarely |
 //!
@@ -18,6 +19,7 @@
 #[path = "../common/disk.rs"]
 mod disk;
 
+mod adopted;
 mod below;
 mod cell;
 mod due;

@@ -188,6 +188,10 @@ pub static KEYS: &[Key] = keys! {
     tier.salvage "tier-salvage" ANY =>
         "For one start, where the journal is corrupt: bring what can be read of it into the \
          database, list what is lost, and begin a new journal. Older values may come back.";
+    tier.adopt "tier-adopt" ANY =>
+        "For one start, where the journal is lost: a new one takes over the database or the bucket \
+         that the lost one has written. What was not written back is gone. The lost journal is \
+         refused from then on, and a cell that still runs above the bucket writes nothing more.";
     protocol.allow_flush_all "allow-flush-all" ANY => "Serve flush_all.";
     protocol.allow_dump "allow-dump" ANY =>
         "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump.";

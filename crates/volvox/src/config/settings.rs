@@ -138,6 +138,8 @@ pub struct TierSettings {
     pub age_s: u64,
     /// Whether a corrupt journal is passed over.
     pub salvage: bool,
+    /// Whether a new journal takes over what another one has written below.
+    pub adopt: bool,
 }
 
 /// Commands that an operator may switch on or off.
@@ -269,6 +271,7 @@ impl Default for TierSettings {
             journal: 4096 * MIB,
             age_s: 5,
             salvage: false,
+            adopt: false,
         }
     }
 }

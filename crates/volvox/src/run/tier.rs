@@ -105,6 +105,7 @@ impl Below {
         let config = TierConfig {
             rules: Arc::new(settings.rules()?),
             salvages: settings.salvage,
+            adopts: settings.adopt,
             journal_bytes: journal_bytes(loaded, path)?,
             index_bytes,
             value_bytes_max: memory.value_bytes_max(),
@@ -125,29 +126,7 @@ impl Below {
             );
             clock.expiry().set(recovered.clock_s(), now.mono_ns);
         }
-        let found = recovered.summary();
-        match found.is_new {
-            true => tracing::info!("tier {}: a new journal", path.display()),
-            false => tracing::info!(
-                "tier {}: {} records read, {} keys to write back",
-                path.display(),
-                found.records,
-                found.dirty
-            ),
-        }
-        for lost in recovered.lost() {
-            tracing::warn!("tier, lost: {lost}");
-        }
-        if !recovered.lost().is_empty() {
-            tracing::warn!(
-                "the journal was corrupt: {} keys were brought into the database, and a new \
-                 journal begins; older values may be back",
-                found.salvaged
-            );
-        }
-        if found.torn > 0 {
-            tracing::warn!("tier: {} writes were cut off when the cell ended", found.torn);
-        }
+        say(&recovered, path);
         Ok(Some(Self { recovered, _memory: grant }))
     }
 
@@ -182,6 +161,40 @@ impl Below {
             threads.start(&format!("below-{number}"), move || while loader.run(|| at.now()) {})?;
         }
         Ok(threads)
+    }
+}
+
+/// Logs what was found in the directory at `path`.
+fn say(recovered: &Recovered, path: &Path) {
+    let found = recovered.summary();
+    if found.is_adopted {
+        tracing::warn!(
+            "tier {}: this journal has adopted what another one had written back; what that \
+             one had not written back is gone",
+            path.display()
+        );
+    }
+    match found.is_new {
+        true => tracing::info!("tier {}: a new journal", path.display()),
+        false => tracing::info!(
+            "tier {}: {} records read, {} keys to write back",
+            path.display(),
+            found.records,
+            found.dirty
+        ),
+    }
+    for lost in recovered.lost() {
+        tracing::warn!("tier, lost: {lost}");
+    }
+    if !recovered.lost().is_empty() {
+        tracing::warn!(
+            "the journal was corrupt: {} keys were brought into the database, and a new \
+             journal begins; older values may be back",
+            found.salvaged
+        );
+    }
+    if found.torn > 0 {
+        tracing::warn!("tier: {} writes were cut off when the cell ended", found.torn);
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Each test starts the real binary, and ends it by SIGKILL where it is to lose its memory.
 
+mod adopted;
 mod commands;
 mod flushes;
 mod kills;
