@@ -64,6 +64,7 @@ fn find(path: &Path, backend: Arc<dyn Backend>, name: u8) -> Result<Recovered, T
         rules: Arc::new(Rules::all(Ack::Os)),
         salvages: false,
         adopts: false,
+        in_ring: false,
         journal_bytes: 64 << 20,
         index_bytes: 8 << 20,
         value_bytes_max: 1 << 20,

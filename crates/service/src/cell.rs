@@ -202,12 +202,19 @@ impl Cell {
     /// When the journal cannot begin.
     pub fn put_above(&self, mut recovered: Recovered, now: Now) -> Result<Arc<Tiered>, TierError> {
         let log = self.effect_log.as_ref().expect("a cell above a tier keeps a log");
-        self.flush_at(recovered.end_due(now));
-        for (slice, begin, barrier) in recovered.slices() {
-            self.engine.advance(slice, begin);
-            self.engine.barrier(slice, barrier);
+        let copied = match (recovered.is_in_ring(), self.options.effect_log) {
+            (true, Some(of)) => Some(of.lanes_of(&self.budget).ok_or(TierError::NoMemory)?),
+            _ => None,
+        };
+        // In a ring the map says what of it counts.
+        if copied.is_none() {
+            self.flush_at(recovered.end_due(now));
+            for (slice, begin, barrier) in recovered.slices() {
+                self.engine.advance(slice, begin);
+                self.engine.barrier(slice, barrier);
+            }
         }
-        let tier = recovered.begin(log.lanes.clone(), now)?;
+        let tier = recovered.begin(log.lanes.clone(), copied, now)?;
         Ok(self.tiered.get_or_init(|| Arc::new(Tiered::new(tier))).clone())
     }
 

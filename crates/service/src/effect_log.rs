@@ -36,6 +36,13 @@ impl EffectLogOptions {
     pub fn longest_value(limit_bytes: u64) -> Option<u64> {
         Lanes::longest_value(limit_bytes)
     }
+
+    /// Logs of these, with memory from `budget`. `None` if that has not enough.
+    pub(crate) fn lanes_of(self, budget: &MemoryBudget) -> Option<Arc<Lanes>> {
+        let Self { lanes, workers: sinks, value_bytes_max, .. } = self;
+        let bytes = budget.total();
+        Lanes::new(&LanesConfig { lanes, sinks, bytes, value_bytes_max, follows: false }, budget)
+    }
 }
 
 /// The effect log of a cell.
@@ -59,10 +66,8 @@ const _: () = assert!(READERS_MAX <= u8::BITS as usize, "a reader has a bit");
 impl EffectLog {
     /// The log, with memory from `budget`. `None` if that has not enough.
     pub(crate) fn new(options: EffectLogOptions, budget: &MemoryBudget) -> Option<Self> {
-        let EffectLogOptions { lanes, workers, value_bytes_max, gates, has_readers } = options;
-        let bytes = budget.total();
-        let config = LanesConfig { lanes, sinks: workers, bytes, value_bytes_max, follows: false };
-        let lanes = Lanes::new(&config, budget)?;
+        let EffectLogOptions { gates, has_readers, .. } = options;
+        let lanes = options.lanes_of(budget)?;
         let mark = Mark::Acknowledged;
         let who = Who::Copy(0);
         let join = |(_, log): (LaneId, &Arc<effects::Log>)| {

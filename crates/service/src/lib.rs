@@ -126,7 +126,7 @@ pub use host::{ConnectionReport, Connections, Host, LimitChange, Rusage};
 pub use loader::Loader;
 pub use ring::{
     Finding, Flushing, Keeper, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost,
-    RingIdentity, RingService,
+    RingIdentity, RingService, WrittenBackEntries,
 };
 pub use service::{Service, Woken};
 pub use tiered::{TierReach, Tiered};

@@ -14,7 +14,7 @@
 
 use crate::replies::{log_of, several_of};
 use base::{Now, SliceId};
-use effects::Place;
+use effects::{LaneId, Place};
 use session::{LogId, WorkerId};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -110,6 +110,12 @@ impl Tiered {
         self.tier.rules()
     }
 
+    /// What the reply about each key waits for; `None` in a ring, where its range says that.
+    #[inline]
+    pub(crate) fn rules_of_replies(&self) -> Option<&LiveRules> {
+        (!self.tier.is_in_ring()).then(|| self.tier.rules())
+    }
+
     /// Asks for other rules; the thread of the journal has them hold soon.
     pub(crate) fn want_rules(&self, rules: Rules) -> Result<(), RulesError> {
         self.tier.want_rules(rules)?;
@@ -122,13 +128,25 @@ impl Tiered {
         let TierReach { wake, release } = reach;
         let _ = self.wake.set(wake);
         let tier = Arc::downgrade(&self.tier);
-        self.tier.set_notify(move |lane| {
+        self.tier.set_notify(move |lane, _| {
             let most = tier.upgrade().map_or(Ack::Backend, |tier| tier.rules().ever());
             for level in Ack::ALL.iter().filter(|it| **it <= most).map(|it| it.level()) {
                 release(log_of(level, Place { lane, position: 0 }));
                 release(several_of(level));
             }
         });
+    }
+
+    /// How it reaches the workers of a cell in a ring: `wake` has the parked requests of one run
+    /// again, `notify` knows of a lane of which more is written, or durable: of what the cell leads,
+    /// or of what it copies. The first call counts.
+    pub(crate) fn set_reach_of_ring(
+        &self,
+        wake: Wake,
+        notify: impl Fn(LaneId, bool) + Send + Sync + 'static,
+    ) {
+        let _ = self.wake.set(wake);
+        self.tier.set_notify(notify);
     }
 
     /// Ends the threads.
@@ -182,10 +200,17 @@ impl Tiered {
     }
 
     /// Has the journal synced at once.
-    fn press(&self) {
+    pub(crate) fn press(&self) {
         let mut presses = lock(&self.presses);
         if !std::mem::replace(&mut *presses, true) {
             self.pressed.notify_one();
+        }
+    }
+
+    /// Has the journal synced at once where floors are to be on the disk.
+    pub(crate) fn press_for_floors(&self) {
+        if self.tier.has_floors_to_save() {
+            self.press();
         }
     }
 
@@ -205,6 +230,13 @@ impl Tiered {
         let waits = |presses: &mut bool| !*presses && !self.has_ended();
         let waited = self.flush_pressed.wait_timeout_while(presses, most, waits);
         *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+    }
+
+    /// Has the thread that writes back look at once what there is to do.
+    pub(crate) fn press_flusher(&self) {
+        if !std::mem::replace(&mut *lock(&self.flushes), true) {
+            self.flush_pressed.notify_one();
+        }
     }
 
     /// Has everything written back at once that is dirty now. It is durable first.
@@ -253,8 +285,8 @@ impl Tiered {
             self.flushes_all.store(true, Ordering::Release);
         }
         let is_wanted = self.tier.writes_through() || wants_all;
-        if is_wanted && !std::mem::replace(&mut *lock(&self.flushes), true) {
-            self.flush_pressed.notify_one();
+        if is_wanted {
+            self.press_flusher();
         }
     }
 

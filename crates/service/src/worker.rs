@@ -13,7 +13,7 @@ use crate::long::{IN_PARTS, LongValuesOf, Received};
 use crate::park::{Executed, Park};
 use crate::replies::Replies;
 use crate::tiered::{Below, Tiered};
-use base::{Effect, NoSink, Now, SliceId, SliceRange, Version};
+use base::{Change, Effect, EffectSink, KeyId, NoSink, Now, Removal, SliceId, SliceRange, Version};
 use effects::WorkerSink;
 use engine::{
     Action, Applied, Engine, FetchOptions, Filled, HeldValue, Left, Loaded, Local, Obstacle, Op,
@@ -48,6 +48,8 @@ pub(crate) struct Worker {
     tiered: Option<Arc<Tiered>>,
     /// What its changes are appended to and its replies wait for, where the cell has a log.
     pub(crate) replies: Option<Box<Replies>>,
+    /// In a ring above a tier: what the changes are appended to that it copies.
+    pub(crate) copied: Option<Box<WorkerSink>>,
     /// The long values of its connections.
     pub(crate) long: LongValuesOf,
     /// The value of the request in execution, if it has arrived in pieces.
@@ -67,8 +69,10 @@ impl Worker {
         let tiered = cell.tiered().cloned();
         if let (Some(replies), Some(tiered)) = (&mut replies, &tiered) {
             replies.sink.set_observer(tiered.tier().clone());
-            replies.follow(tiered.rules());
+            tiered.rules_of_replies().into_iter().for_each(|rules| replies.follow(rules));
         }
+        let copied = tiered.as_ref().and_then(|tiered| tiered.tier().copied());
+        let copied = copied.map(|lanes| Box::new(WorkerSink::new(lanes.clone())));
         Self {
             cell,
             counters,
@@ -79,6 +83,7 @@ impl Worker {
             is_overdue: false,
             counted: 0,
             replies,
+            copied,
             long: LongValuesOf::default(),
             received: None,
         }
@@ -201,8 +206,10 @@ impl Worker {
     /// Apart, so that a later request of a batch pays for one comparison only.
     #[inline(never)]
     fn begin_batch(&mut self, now: Now) {
-        if let (Some(replies), Some(tiered)) = (&mut self.replies, &self.tiered) {
-            replies.follow(tiered.rules());
+        if let (Some(replies), Some(tiered)) = (&mut self.replies, &self.tiered)
+            && let Some(rules) = tiered.rules_of_replies()
+        {
+            replies.follow(rules);
         }
         if self.cell.is_flush_due(now) {
             self.carry_out_flush(now);
@@ -224,6 +231,9 @@ impl Worker {
             if let Some(replies) = &mut self.replies {
                 replies.end_batch();
                 waits_for_disk = replies.take_waits_for_disk();
+            }
+            if let Some(copied) = &mut self.copied {
+                copied.end_batch();
             }
             let local = pin.unpin();
             if self.cell.options().keep_leases {
@@ -551,6 +561,26 @@ impl Worker {
             None => engine.apply(pin, slice, effect, version, now, &mut NoSink),
             Some(replies) => engine.apply(pin, slice, effect, version, now, &mut replies.sink),
         }
+    }
+
+    /// The same for a change of what this cell copies: above a tier it is journaled, too.
+    pub(crate) fn copy(
+        &mut self,
+        (slice, version): (SliceId, Version),
+        effect: &Effect<'_>,
+        now: Now,
+    ) -> Applied {
+        let applied = self.apply((slice, version), effect, now);
+        if let Some(copied) = &mut self.copied
+            && matches!(applied, Applied::Done | Applied::Stale)
+            && !matches!(effect.change, Change::Remove(Removal::Evicted | Removal::Expired))
+        {
+            let key = KeyId { slice, hash: 0 };
+            if let Err(refused) = copied.commit(key, effect, || Ok(version)) {
+                return Applied::Later(Obstacle::Sink(refused));
+            }
+        }
+        applied
     }
 
     /// The engine, the pin of the batch, and what its changes are appended to.

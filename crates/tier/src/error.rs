@@ -32,6 +32,8 @@ pub enum TierError {
         /// The least that is enough.
         least: u64,
     },
+    /// There is no memory for the logs of what a cell of a ring copies.
+    NoMemory,
     /// The disk refuses.
     Disk(io::Error),
 }
@@ -65,6 +67,9 @@ impl fmt::Display for TierError {
                 f,
                 "a journal of {bytes} bytes is too short for its segments: give it {least} bytes \
                  or more, or lower the longest value"
+            ),
+            Self::NoMemory => f.write_str(
+                "the memory limit leaves no space for the logs of what the cell copies; raise it",
             ),
             Self::Disk(error) => write!(f, "the journal cannot be written: {error}"),
         }

@@ -128,6 +128,11 @@ fn apply(layers: &Layers, backs: &[&Back]) -> Result<(), BackendError> {
     for back in backs {
         layers.index.written_back(back.hash, back.place, back.version);
     }
+    if let Some(ring) = &layers.ring {
+        ring.written_back(
+            backs.iter().map(|back| (back.hash.slice(), &back.key[..], back.version)),
+        );
+    }
     Ok(())
 }
 
@@ -320,6 +325,9 @@ fn gather(
         }
         if spot.offset < limit {
             spot.offset = gather_segment(layers, &segment, (spot.offset, limit), now, gathered)?;
+            if spot.offset < limit {
+                break;
+            }
         } else if segment.ends_before(spot) {
             let next = layers.journal.segment_from(course, segment.number() + 1);
             let Some(next) = next else { break };
@@ -399,6 +407,10 @@ fn gather_batch(
         if (named.place.segment, named.place.offset) != (segment, offset) && !is_touch {
             continue;
         }
+        // What comes after it waits, too: a course is gone through in order.
+        if !layers.may_write_back(slice, named.version) {
+            return Ok(false);
+        }
         let group = layers.backend.group(slice);
         if !group.is_empty() && !gathered.groups.contains(&group.numbers().start) {
             if gathered.places.contains_key(&hash) {
@@ -444,10 +456,10 @@ fn gather_group(
         }
         // Before the index is asked again, as for what is read in order.
         let is_indexed = layers.journal.has_indexed(hash.slice());
-        let Some(named) = layers.index.get(hash).filter(|it| layers.journal.is_durable(it.place))
-        else {
-            continue;
+        let may_go = |it: &Entry| {
+            layers.journal.is_durable(it.place) && layers.may_write_back(hash.slice(), it.version)
         };
+        let Some(named) = layers.index.get(hash).filter(may_go) else { continue };
         if named.version <= layers.journal.barrier(hash.slice()) {
             layers.index.remove_if(hash, named.version);
             continue;

@@ -1,11 +1,12 @@
 //! The journal, the dirty index and what lies below, one under the other.
 
 use crate::backend::{Backend, BackendError, Failure};
+use crate::in_ring::InRing;
 use crate::index::{Entry, Index, Kind};
 use crate::journal::Journal;
 use crate::key::{KeyHash, KeyHasher};
 use crate::stored::Stored;
-use base::{Now, SliceId};
+use base::{Now, SliceId, Version};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,8 @@ pub(crate) struct Layers {
     pub(crate) index: Arc<Index>,
     pub(crate) hasher: KeyHasher,
     pub(crate) backend: Arc<dyn Backend>,
+    /// In a ring: what the cell is to each slice.
+    pub(crate) ring: Option<InRing>,
     /// Values that were read from the journal, and from below.
     pub(crate) from_journal: AtomicU64,
     pub(crate) from_below: AtomicU64,
@@ -41,9 +44,10 @@ impl Layers {
         index: Arc<Index>,
         hasher: KeyHasher,
         backend: Arc<dyn Backend>,
+        ring: Option<InRing>,
     ) -> Self {
         let [from_journal, from_below] = [0, 0].map(AtomicU64::new);
-        Self { journal, index, hasher, backend, from_journal, from_below }
+        Self { journal, index, hasher, backend, ring, from_journal, from_below }
     }
 
     /// Whether a change of a key finds a place: the index is not full, or names the key already.
@@ -51,6 +55,12 @@ impl Layers {
     pub(crate) fn has_place_for(&self, slice: SliceId, key: &[u8]) -> bool {
         let is_named = || self.index.get(self.hasher.hash(slice, key)).is_some();
         self.journal.failure().is_none() && (!self.index.is_full(0) || is_named())
+    }
+
+    /// Whether the version of a slice may be written back now: this cell leads the slice, and what
+    /// could still be lost is not below.
+    pub(crate) fn may_write_back(&self, slice: SliceId, version: Version) -> bool {
+        self.ring.as_ref().is_none_or(|ring| ring.may_write_back(slice, version))
     }
 
     /// What a key has that is not in memory. A lookup of it has begun.

@@ -11,26 +11,34 @@
 //! | `rules` | nothing | how much a reply promises, by the prefix of its key |
 //! | `live_rules` | `rules`, `sync` | the rules of now |
 //! | `stored` | nothing | the record of a key below |
-//! | `journal` | `disk`, `index`, `key`, `rules`, `sync` | the logs of effects on the disk |
-//! | `layers` | `backend`, `index`, `journal`, `key`, `stored` | journal, index and backend, together |
+//! | `journal` | `disk`, `floors`, `index`, `key`, `rules`, `sync` | the logs of effects on the disk |
+//! | `floors` | `disk`, `sync` | up to which versions records are void |
+//! | `led` | `sync` | which slices a cell of a ring leads |
+//! | `in_ring` | `floors`, `led`, `sync` | what the tier of a cell in a ring has besides |
+//! | `layers` | `backend`, `in_ring`, `index`, `journal`, `key`, `stored` | journal, index and backend, together |
 //! | `flusher` | `backend`, `index`, `journal`, `key`, `layers`, `stored` | how what is dirty is written back |
 //! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
 //! | `error` | `backend`, `journal` | why there is no tier |
 //! | `claim` | `backend`, `error`, `journal` | whose what lies below is |
 //! | `tier` | * | the tier of a cell |
+//! | `member` | `backend`, `in_ring`, `index`, `journal`, `key`, `rules`, `tier` | the same, as its ring uses it |
 #![forbid(unsafe_code)]
 
 mod backend;
 mod claim;
 mod disk;
 mod error;
+mod floors;
 mod flusher;
+mod in_ring;
 mod index;
 mod journal;
 mod key;
 mod layers;
+mod led;
 mod live_rules;
 mod lookups;
+mod member;
 mod rules;
 mod salvage;
 mod stored;
@@ -41,12 +49,17 @@ pub use backend::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Request
 pub use disk::{Disk, File};
 pub use error::TierError;
 pub use flusher::Flushed;
+pub use in_ring::WrittenBack;
 pub use index::{Cursor, ENTRY_BYTES, Entry, Index, Kind, Place};
-pub use journal::{FIRST_MAX, FLUSH_AT, JournalId, RecoverError};
+pub use journal::{
+    COPIED_STATES, FIRST_MAX, FLUSH_AT, JournalId, RecoverError, SliceState, WRITTEN_BACK,
+    encode_copied, encode_written_back, written_back,
+};
 pub use key::{KeyHash, KeyHasher};
 pub use layers::Loaded;
 pub use live_rules::LiveRules;
 pub use lookups::{Begun, Finished, Lookups, MISSING_NS, Outcome, Ticket, Waiters};
+pub use member::Voiding;
 pub use rules::{ACK_NAMES, Ack, PREFIXES_MAX, PrefixRule, Rules, RulesError};
 pub use stored::Stored;
 pub use tier::{Job, Recovered, Summary, Tier, TierConfig, TierReport, Wanted};

@@ -116,6 +116,8 @@ pub enum RulesError {
     TooMany(usize),
     /// Keys that are not kept are named, before or after a change.
     Kept,
+    /// The cell is in a ring.
+    InRing,
 }
 
 impl fmt::Display for RulesError {
@@ -129,6 +131,9 @@ impl fmt::Display for RulesError {
             Self::TooMany(count) => {
                 write!(f, "there are {count} prefixes; name {PREFIXES_MAX} at most")
             }
+            Self::InRing => f.write_str(
+                "the cells of a ring have one level: set tier.ack of all, and start them again",
+            ),
             Self::Kept => f.write_str(
                 "which keys are kept (the level none) is chosen when the cell starts: change \
                  tier.prefixes, and start it again",

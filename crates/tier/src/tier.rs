@@ -13,9 +13,13 @@ use crate::backend::{Backend, BackendError, Requests};
 use crate::claim::{Claimed, claim, keep_given};
 use crate::disk::Disk;
 use crate::error::TierError;
+use crate::floors::Floors;
 use crate::flusher::{self, Flushed, Landed};
+use crate::in_ring::InRing;
 use crate::index::Index;
-use crate::journal::{self, Found, Journal, JournalId, Layout, Parts, Through, recover};
+use crate::journal::{
+    self, Found, Journal, JournalId, Layout, Parts, RecoverError, Through, recover,
+};
 use crate::key::KeyHasher;
 use crate::layers::{self, Layers, Loaded};
 use crate::live_rules::LiveRules;
@@ -43,6 +47,8 @@ pub struct TierConfig {
     pub salvages: bool,
     /// Whether a new journal takes over what another one has written below.
     pub adopts: bool,
+    /// Whether the cell is in a ring, whose cells share what lies below.
+    pub in_ring: bool,
     /// Most bytes of the journal.
     pub journal_bytes: u64,
     /// Most bytes of the dirty index.
@@ -67,6 +73,7 @@ pub struct Recovered {
     /// Keys that were brought below, because the journal was corrupt.
     salvaged: u64,
     is_adopted: bool,
+    floors: Floors,
 }
 
 /// What was recovered.
@@ -100,14 +107,33 @@ impl Recovered {
         first: impl Fn(SliceId) -> Version,
     ) -> Result<Self, TierError> {
         let (index, hasher) = (Arc::new(Index::new(config.index_bytes)), KeyHasher::new(seed));
-        let TierConfig { salvages, adopts, .. } = config;
-        let mut found = recover(disk, (&index, &hasher), (name, salvages), first)?;
+        let TierConfig { salvages, adopts, in_ring, .. } = config;
+        let floors = Floors::load(disk).map_err(RecoverError::of_floors)?;
+        let mut found = recover(disk, (&index, &hasher, &floors), (name, salvages), first)?;
+        if in_ring {
+            // The map of the ring says what is led, and no other cell writes that.
+            if !found.lost.is_empty() {
+                index.clear();
+                found.begin_empty(&found.states.clone());
+            }
+            let (salvaged, is_adopted) = (0, false);
+            return Ok(Self {
+                found,
+                backend,
+                index,
+                hasher,
+                config,
+                salvaged,
+                is_adopted,
+                floors,
+            });
+        }
         let Claimed { given, is_adopted } = claim(&*backend, &mut found, (salvages, adopts))?;
         let salvaged = match found.lost.is_empty() {
             true => 0,
             false => salvage(&mut found, &index, &*backend, &given)?,
         };
-        Ok(Self { found, backend, index, hasher, config, salvaged, is_adopted })
+        Ok(Self { found, backend, index, hasher, config, salvaged, is_adopted, floors })
     }
 
     /// What was recovered.
@@ -116,6 +142,12 @@ impl Recovered {
         let Found { is_new, records, torn, .. } = self.found;
         let Self { salvaged, is_adopted, .. } = *self;
         Summary { is_new, records, torn, dirty: self.index.len(), salvaged, is_adopted }
+    }
+
+    /// Whether it is that of a cell in a ring.
+    #[must_use]
+    pub fn is_in_ring(&self) -> bool {
+        self.config.in_ring
     }
 
     /// What was corrupt, and passed over: a line each.
@@ -151,23 +183,34 @@ impl Recovered {
         self.found.clock_s
     }
 
-    /// Begins the tier of a cell, whose logs these are. A reply about a key waits for the level of
-    /// its [`Ack`].
+    /// Begins the tier of a cell, whose logs these are, and, in a ring, those of what it copies, as
+    /// many. A reply about a key waits for the level of its [`Ack`]; in a ring, for what that says.
     ///
     /// # Errors
     /// When the journal is too short, or the disk refuses.
-    pub fn begin(self, lanes: Arc<Lanes>, now: Now) -> Result<Arc<Tier>, TierError> {
-        let Self { found, backend, index, hasher, config, .. } = self;
-        let TierConfig { journal_bytes: bytes, value_bytes_max, .. } = config;
-        let layout = Layout::of(bytes, lanes.logs().count(), value_bytes_max);
+    pub fn begin(
+        self,
+        lanes: Arc<Lanes>,
+        copied: Option<Arc<Lanes>>,
+        now: Now,
+    ) -> Result<Arc<Tier>, TierError> {
+        let Self { found, backend, index, hasher, config, floors, .. } = self;
+        let TierConfig { journal_bytes: bytes, value_bytes_max, in_ring, .. } = config;
+        debug_assert_eq!(in_ring, copied.is_some(), "a cell of a ring has logs of what it copies");
+        let count = lanes.logs().count() + copied.as_ref().map_or(0, |it| it.logs().count());
+        let layout = Layout::of(bytes, count, value_bytes_max);
         let layout = layout.map_err(|least| TierError::JournalTooShort { bytes, least })?;
         let rules = config.rules.clone();
-        let parts = Parts { lanes, index: index.clone(), hasher, layout, rules };
+        let ring = copied.clone().map(|copied| InRing::new(lanes.clone(), copied, floors));
+        let parts = Parts { lanes, copied, index: index.clone(), hasher, layout, rules };
         let journal = Journal::begin(found, parts, now).map_err(TierError::Disk)?;
         // Before a version is given out.
-        keep_given(&journal, &*backend)?;
+        match in_ring {
+            true => journal.states().are_bounded_by_epochs(),
+            false => keep_given(&journal, &*backend)?,
+        }
         Ok(Arc::new(Tier {
-            layers: Layers::new(journal, index, hasher, backend),
+            layers: Layers::new(journal, index, hasher, backend, ring),
             rules: LiveRules::new(config.rules.clone()),
             lookups: Lookups::new(config.lookups_max, config.missing_max),
             config,
@@ -261,8 +304,8 @@ pub struct TierReport {
 
 /// The tier of a cell.
 pub struct Tier {
-    layers: Layers,
-    lookups: Lookups,
+    pub(crate) layers: Layers,
+    pub(crate) lookups: Lookups,
     rules: LiveRules,
     config: TierConfig,
     /// The moment of the last call that knew it.
@@ -280,8 +323,11 @@ impl Tier {
     /// Asks for other rules, which hold from the next [`Tier::adopt_rules`] on.
     ///
     /// # Errors
-    /// When a key is not kept by the rules of before or after.
+    /// When a key is not kept by the rules of before or after, and in a ring.
     pub fn want_rules(&self, rules: Rules) -> Result<(), RulesError> {
+        if self.layers.ring.is_some() {
+            return Err(RulesError::InRing);
+        }
         if self.config.rules.has_unkept() || rules.has_unkept() {
             return Err(RulesError::Kept);
         }
@@ -353,8 +399,8 @@ impl Tier {
     }
 
     /// Who is to know of a lane of which more is written, or durable: replies that wait for it may
-    /// leave. The first call counts.
-    pub fn set_notify(&self, notify: impl Fn(LaneId) + Send + Sync + 'static) {
+    /// leave, or acknowledgements, where it is one of what this cell copies. The first call counts.
+    pub fn set_notify(&self, notify: impl Fn(LaneId, bool) + Send + Sync + 'static) {
         self.layers.journal.set_notify(Box::new(notify));
     }
 
@@ -377,6 +423,7 @@ impl Tier {
             self.lookups.forget_old(now.mono_ns);
         }
         journal::sync(&self.layers.journal, now);
+        self.save_floors();
     }
 
     /// Whether the journal should be synced at once: replies wait for it, or a log that is half
@@ -410,6 +457,7 @@ impl Tier {
             true => u64::MAX,
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
+        self.lead_below()?;
         self.keep_given()?;
         let flushed = flusher::flush(&self.layers, now, before_ns);
         self.layers.backend.tidy();
@@ -439,6 +487,9 @@ impl Tier {
 
     /// Before anything is written back: barriers are below before the changes above them.
     fn keep_given(&self) -> Result<(), BackendError> {
+        if self.layers.ring.is_some() {
+            return Ok(());
+        }
         keep_given(&self.layers.journal, &*self.layers.backend)
     }
 
@@ -506,9 +557,9 @@ impl Observer for Tier {
             })
     }
 
-    /// The journal needs none of them.
+    /// The journal needs none of them; the copies of a ring do.
     fn keeps_evictions(&self) -> bool {
-        false
+        self.layers.ring.is_some()
     }
 
     fn changed(&self, slice: SliceId, key: &[u8]) {

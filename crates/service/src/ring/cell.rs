@@ -5,6 +5,7 @@ use super::copies::{Exchanges, Origins, Room};
 use super::flushed::Flushed;
 use super::history::History;
 use super::job::{Job, Origin};
+use super::journal_waits::JournalWaits;
 use super::retries::Tags;
 use super::routes::{self, Routes};
 use super::terms::{Term, Terms};
@@ -43,6 +44,10 @@ pub enum Mail {
     },
     /// What has come of a delayed flush that this worker has proposed, by its number.
     Flushed(u64, Outcome),
+    /// A key was looked up below for which parked requests wait.
+    Woken,
+    /// The journal has more of what this cell copies.
+    Journaled,
 }
 
 /// A delayed flush that a client asks for.
@@ -161,6 +166,7 @@ pub struct RingCell {
     pub(crate) flushed: Flushed,
     /// By lane, whether its worker has mail about it already.
     mailed: Vec<AtomicBool>,
+    pub(crate) journal_waits: JournalWaits,
     /// The next number of a job that is lent: no two have the same, also where a worker's is used
     /// again.
     numbers: AtomicU64,
@@ -200,13 +206,22 @@ impl RingCell {
             history: History::default(),
             flushed: Flushed::new(),
             mailed,
+            journal_waits: JournalWaits::default(),
             numbers: AtomicU64::new(0),
         }))
     }
 
     /// Sets how its workers are reached. Only the first call counts.
-    pub fn set_reach(&self, reach: Reach) {
+    pub fn set_reach(self: &Arc<Self>, reach: Reach) {
         let _ = self.reach.set(reach);
+        self.reach_from_below();
+    }
+
+    /// Sends mail to a worker.
+    pub(crate) fn post(&self, worker: WorkerId, mail: Mail) {
+        if let Some(reach) = self.reach.get() {
+            (reach.post)(worker, mail);
+        }
     }
 
     /// Sets until when this cell may answer as the primary of `range` in `epoch`.

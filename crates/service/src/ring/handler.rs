@@ -277,6 +277,9 @@ impl Handler for RingService {
             }
             Mail::Flushed(id, outcome) => self.worker.jobs.flushed(id, outcome),
             Mail::Appended(lane) => self.worker.ring().unmail(lane),
+            // Parked requests run again when the mail was read.
+            Mail::Woken => self.worker.jobs.tend(),
+            Mail::Journaled => self.worker.streams.journaled(&mut self.worker.jobs.orders),
             Mail::Lent(job) => self.worker.jobs.take_lent(*job),
             Mail::Returned { number, reply } => self.worker.jobs.returned(number, reply),
         }

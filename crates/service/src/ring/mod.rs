@@ -12,11 +12,13 @@
 //! | `not_now` | nothing | why a request is not executed now |
 //! | `reason` | nothing | why a stream ends |
 //! | `terms` | nothing | leaderships, and how long each may answer |
+//! | `journal_waits` | nothing | which workers wait for the journal |
 //! | `job` | `not_now` | a request that is carried out for somebody |
 //! | `retries` | nothing | what has come of requests that may be asked again |
 //! | `copies` | `reason`, `retries` | both ends of what is copied |
 //! | `routes` | `terms` | where requests go, by one map |
-//! | `cell` | `copies`, `flushed`, `history`, `job`, `retries`, `routes`, `terms` | what all workers share |
+//! | `cell` | `copies`, `flushed`, `history`, `job`, `journal_waits`, `retries`, `routes`, `terms` | what all workers share |
+//! | `below` | `cell`, `copies` | what it does besides above a tier |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
 //! | `links` | `cell`, `copies`, `jump`, `reason`, `retries` | connections to other cells |
 //! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes` | what clients and other cells ask for |
@@ -25,6 +27,7 @@
 //! | `report` | `cell` | `stats ring` |
 //! | `handler` | `cell`, `links`, `report`, `requests`, `worker` | the handler of a worker |
 
+mod below;
 mod cell;
 mod copies;
 mod flushed;
@@ -33,6 +36,7 @@ mod handler;
 mod handler_test;
 mod history;
 mod job;
+mod journal_waits;
 mod jump;
 mod keeping;
 mod links;
@@ -47,6 +51,7 @@ mod terms;
 mod testing;
 mod worker;
 
+pub use below::WrittenBackEntries;
 pub use cell::{Finding, Flushing, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
 pub use handler::RingService;
 pub use keeping::Keeper;

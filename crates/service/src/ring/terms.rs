@@ -10,7 +10,7 @@
 //! A level is used again only when no reply can wait for it any more. So a reply that was composed
 //! under one leadership never leaves because of another.
 
-use effects::{LEVELS, Level};
+use effects::{LEVELS, Level, Levels};
 use ring::RangeId;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -91,6 +91,17 @@ impl Terms {
         self.until_ns[level.index()].store(0, Ordering::Release);
         places[level.index()] = Place::Over(now_ns);
         Some(level)
+    }
+
+    /// The levels of all terms that are held.
+    pub(crate) fn held(&self) -> Levels {
+        let mut levels = Levels::default();
+        for (at, place) in self.lock().iter().enumerate() {
+            if let (Place::Held(_), Some(level)) = (place, Level::new(at as u8)) {
+                levels.insert(level);
+            }
+        }
+        levels
     }
 
     /// Sets until when `term` may answer, if it is held.

@@ -177,6 +177,23 @@ impl Index {
         }
     }
 
+    /// Removes all entries.
+    pub fn clear(&self) {
+        let mut at = Some(Cursor::default());
+        while let Some(cursor) = at {
+            at = self.walk(cursor, |_, _| false);
+        }
+    }
+
+    /// Removes the entry of a key if it has this version or an older one: that is below.
+    pub fn superseded(&self, hash: KeyHash, version: Version) {
+        self.change(hash, |table| {
+            if let Some(entry) = table.get(hash).filter(|entry| entry.version <= version) {
+                table.remove_if(hash, entry.version);
+            }
+        });
+    }
+
     fn shard(&self, hash: KeyHash) -> &Shard {
         &self.shards[hash.top(SHARD_BITS)]
     }

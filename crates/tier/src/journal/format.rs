@@ -21,11 +21,11 @@ pub(crate) const BATCH_HEAD_BYTES: usize = 64;
 /// Bytes of a record besides its entry.
 pub(crate) const RECORD_BYTES: usize = 4;
 /// Bytes of one slice in a checkpoint.
-pub(crate) const SLICE_BYTES: usize = 30;
+pub(crate) const SLICE_BYTES: usize = 34;
 /// Bytes of one cut in an end.
 pub(crate) const CUT_BYTES: usize = 16;
 
-const SEGMENT_MAGIC: [u8; 8] = *b"VXSEGM02";
+const SEGMENT_MAGIC: [u8; 8] = *b"VXSEGM03";
 /// What the heads of all versions begin with.
 const SEGMENT_NAME: &[u8] = b"VXSEGM";
 const BATCH_MAGIC: [u8; 4] = *b"VXB1";
@@ -249,6 +249,8 @@ pub struct SliceState {
     pub barrier: Version,
     /// In this second of the expiry clock all items die; 0: in none.
     pub due_s: u32,
+    /// In a ring: the number of the delayed flush that was carried out last; 0: none.
+    pub flushed: u32,
 }
 
 /// Appends the state of a slice.
@@ -258,6 +260,7 @@ pub(crate) fn encode_slice(slice: SliceId, state: &SliceState, to: &mut Vec<u8>)
         to.extend_from_slice(&version.raw().to_le_bytes());
     }
     to.extend_from_slice(&state.due_s.to_le_bytes());
+    to.extend_from_slice(&state.flushed.to_le_bytes());
 }
 
 /// The states of slices in the payload of a checkpoint. `None` for what is not one.
@@ -267,8 +270,8 @@ pub(crate) fn decode_slices(payload: &[u8]) -> Option<Vec<(SliceId, SliceState)>
         let version = |at| Version::from_raw(u64::from_le_bytes(take(part, at)));
         let slice = SliceId::new(u16::from_le_bytes(take(part, 0)).into())?;
         let (last, ceiling, barrier) = (version(2), version(10), version(18));
-        let due_s = u32::from_le_bytes(take(part, 26));
-        Some((slice, SliceState { last, ceiling, barrier, due_s }))
+        let [due_s, flushed] = [26, 30].map(|at| u32::from_le_bytes(take(part, at)));
+        Some((slice, SliceState { last, ceiling, barrier, due_s, flushed }))
     });
     parts.collect()
 }
@@ -378,7 +381,7 @@ mod tests {
     fn states_and_cuts_are_read_as_they_were_written() {
         let version = Version::from_raw;
         let (last, ceiling, barrier) = (version(5), version(70_000), version(1 << 50));
-        let state = SliceState { last, ceiling, barrier, due_s: 1_900_000_000 };
+        let state = SliceState { last, ceiling, barrier, due_s: 1_900_000_000, flushed: 7 };
         let slices = [(SliceId::of(b"a"), state), (SliceId::of(b"b"), SliceState::default())];
         let mut bytes = Vec::new();
         slices.iter().for_each(|(slice, state)| encode_slice(*slice, state, &mut bytes));

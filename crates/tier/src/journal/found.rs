@@ -6,7 +6,7 @@ use super::segments::{Left, Segment};
 use super::states::CEILING_STEP;
 use crate::disk::Disk;
 use crate::index::Place;
-use base::Version;
+use base::{SLICES, Version};
 use std::sync::Arc;
 
 /// What was found.
@@ -18,6 +18,8 @@ pub(crate) struct Found {
     pub(super) left: Left,
     /// By slice, where it begins now.
     pub(crate) states: Vec<SliceState>,
+    /// By slice, the highest version of the records that were read.
+    pub(super) recorded: Vec<Version>,
     pub(super) tail: Vec<TailBatch>,
     pub(super) cuts: Vec<Cut>,
     /// A second that has begun before.
@@ -44,6 +46,7 @@ impl Found {
             start: 1,
             left: Left { live, free, retired, next_number: 1, oldest: 1 },
             states,
+            recorded: vec![Version::ZERO; SLICES],
             tail: Vec::new(),
             cuts: Vec::new(),
             clock_s: 0,

@@ -43,6 +43,16 @@ impl fmt::Display for RecoverError {
 
 impl std::error::Error for RecoverError {}
 
+impl RecoverError {
+    /// That the floors of slices cannot be read.
+    pub(crate) fn of_floors(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::InvalidData => Self::Corrupt(error.to_string()),
+            _ => disk("the file floors")(error),
+        }
+    }
+}
+
 /// An error of the disk while `what` was tried.
 pub(crate) fn disk(what: impl Into<String>) -> impl FnOnce(io::Error) -> RecoverError {
     let what = what.into();

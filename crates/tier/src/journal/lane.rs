@@ -4,7 +4,8 @@
 //! what is not written stays in the log.
 
 use super::format::{
-    BATCH_HEAD_BYTES, BatchHead, Kind, RECORD_BYTES, SLICE_BYTES, Spot, encode_slice,
+    BATCH_HEAD_BYTES, BatchHead, Kind, RECORD_BYTES, SLICE_BYTES, SliceState, Spot, decode_slices,
+    encode_slice,
 };
 use super::record::{TailBatch, corrupt, journaled, records};
 use super::segments::{Segment, Segments};
@@ -21,8 +22,42 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
 /// The kind of the entry that says in which second of the expiry clock all items of its log die: 4
-/// bytes, little-endian. A barrier calls it off.
-pub const FLUSH_AT: u8 = 1;
+/// bytes, little-endian. A barrier calls it off. (Kinds below 128 are those of a ring.)
+pub const FLUSH_AT: u8 = 128;
+
+/// The kind of the entry by which a log of what is copied learns of barriers and versions that its
+/// records do not show: the states of slices, as [`encode_copied`] writes each.
+pub const COPIED_STATES: u8 = 129;
+
+/// The kind of the entry by which a log of what is copied learns which keys their primary has
+/// written back: each as [`encode_written_back`] writes it. Those of other lanes are passed over.
+pub const WRITTEN_BACK: u8 = 130;
+
+/// Appends that a key was written back as of `version`. It has 255 bytes at most.
+pub fn encode_written_back(key: &[u8], version: Version, to: &mut Vec<u8>) {
+    debug_assert!(u8::try_from(key.len()).is_ok(), "no key is longer");
+    to.extend_from_slice(&version.raw().to_le_bytes());
+    to.push(key.len() as u8);
+    to.extend_from_slice(key);
+}
+
+/// The keys in the bytes of such an entry, up to what is none.
+pub fn written_back(mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], Version)> {
+    std::iter::from_fn(move || {
+        let (version, rest) = bytes.split_first_chunk()?;
+        let (length, rest) = rest.split_first()?;
+        let (key, rest) = rest.split_at_checked(usize::from(*length))?;
+        bytes = rest;
+        Some((key, Version::from_raw(u64::from_le_bytes(*version))))
+    })
+}
+
+/// Appends what another cell has shown of a slice: items with `barrier` or an older version are
+/// dead, by the delayed flush of this number. Slices come in their order.
+pub fn encode_copied(slice: SliceId, barrier: Version, flushed: u32, to: &mut Vec<u8>) {
+    let state = SliceState { barrier, flushed, ..SliceState::default() };
+    encode_slice(slice, &state, to);
+}
 
 /// A batch is written before it would become longer than this, unless one entry is.
 const BATCH_BYTES_MAX: usize = 256 << 10;
@@ -51,6 +86,8 @@ struct Pending {
 
 /// What is written into a lane.
 pub(crate) struct Writer {
+    /// Its number in the journal, and among the logs of its kind.
+    number: u8,
     lane: LaneId,
     open: Option<Arc<Segment>>,
     /// The next position of the log to read.
@@ -78,6 +115,8 @@ pub(crate) struct Writer {
     pub(crate) takes_reserve: bool,
     /// The last position of which the states of slices know.
     seen: u64,
+    /// Keys of the batch in the making, or of earlier ones, that their primary has written back.
+    below: Vec<(KeyHash, Version)>,
     /// The last position of those that wait until they are below.
     through: u64,
     /// Which changes are kept, and which wait.
@@ -128,8 +167,9 @@ pub(crate) struct Moment {
 }
 
 impl Writer {
-    pub(crate) fn new(lane: LaneId, next: u64, rules: Arc<Rules>) -> Self {
+    pub(crate) fn new((number, lane): (u8, LaneId), next: u64, rules: Arc<Rules>) -> Self {
         Self {
+            number,
             lane,
             open: None,
             next,
@@ -145,6 +185,7 @@ impl Writer {
             first_segment: None,
             takes_reserve: false,
             seen: 0,
+            below: Vec::new(),
             through: 0,
             rules,
         }
@@ -212,9 +253,32 @@ impl Writer {
                 self.commit(shared, lanes, moment)?;
             }
             match record.entry {
-                Entry::Barrier(range, _) => {
-                    let saw = |slice| shared.states.saw_barrier(slice);
+                Entry::Barrier(range, number) => {
+                    let saw = |slice| shared.states.saw_barrier(slice, number);
                     self.flush((range, record.position), saw, shared, lanes, moment)?;
+                }
+                Entry::Other { kind: COPIED_STATES, bytes, .. } => {
+                    let copied = decode_slices(bytes).unwrap_or_default();
+                    let saw = |slice: SliceId| {
+                        if let Ok(at) = copied.binary_search_by_key(&slice, |(of, _)| *of) {
+                            let (_, state) = copied[at];
+                            shared.states.ends(slice, state.barrier, state.flushed);
+                        }
+                    };
+                    let (first, last) = (copied.first(), copied.last());
+                    let range = first.zip(last).map(|((first, _), (last, _))| {
+                        SliceRange::new(first.index()..last.index() + 1)
+                    });
+                    let of = (range.unwrap_or(SliceRange::NONE), record.position);
+                    self.flush(of, saw, shared, lanes, moment)?;
+                }
+                Entry::Other { kind: WRITTEN_BACK, bytes, .. } => {
+                    let keys = written_back(bytes).map(|(key, version)| {
+                        let slice = SliceId::of(key);
+                        (slice, shared.hasher.hash(slice, key), version)
+                    });
+                    let own = keys.filter(|(slice, ..)| lanes.lane_of(*slice) == self.lane);
+                    self.below.extend(own.map(|(_, hash, version)| (hash, version)));
                 }
                 Entry::Other { kind: FLUSH_AT, bytes, .. } => {
                     let due_s = bytes.try_into().map_or(0, u32::from_le_bytes);
@@ -362,10 +426,14 @@ impl Writer {
                     let place = Place { segment: segment.number(), offset: at + it.offset, bytes };
                     Some(Waiting { position, hash, place })
                 });
-                through.add(self.lane.index(), waiting);
+                through.add(self.number.into(), waiting);
                 self.through = before.max(self.next - 1);
             }
             self.buffer.truncate(BATCH_HEAD_BYTES);
+        }
+        // After what came before it has its entries.
+        for (hash, version) in self.below.drain(..) {
+            shared.index.superseded(hash, version);
         }
         self.written = self.next - 1;
         Ok(())
@@ -402,7 +470,7 @@ impl Writer {
         moment: Moment,
     ) -> BatchHead {
         let Moment { flushed, oldest, clock_s } = moment;
-        let (lane, payload) = (self.lane.index() as u8, payload as u32);
+        let (lane, payload) = (self.number, payload as u32);
         let durable = self.durable_batches;
         BatchHead { kind, lane, payload, first, span, durable, flushed, oldest, clock_s }
     }
@@ -453,8 +521,7 @@ impl Writer {
         moment: Moment,
         from_reserve: bool,
     ) -> Result<Arc<Segment>, Stuck> {
-        let segment =
-            shared.segments.take(self.lane.index() as u8, from_reserve).ok_or(Stuck::NoSegment)?;
+        let segment = shared.segments.take(self.number, from_reserve).ok_or(Stuck::NoSegment)?;
         self.first_segment.get_or_insert(segment.number());
         if let Some(closed) = self.open.replace(segment.clone()) {
             closed.is_closed.store(true, Ordering::Release);

@@ -48,13 +48,16 @@ use crate::sync::{Mutex, lock, try_lock};
 use base::{Now, SliceId, Version};
 use effects::{Joining, LaneId, Lanes, Log, Mark, ReaderId, Who};
 pub use format::JournalId;
-pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, SliceState, Spot};
+pub use format::SliceState;
+pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, Spot};
 use format::{CUT_BYTES, Kind, SEGMENT_HEAD_BYTES, encode_cut};
 pub(crate) use format::{decode_slices, encode_slice};
 pub(crate) use found::Found;
 pub use identity::RecoverError;
-pub use lane::FLUSH_AT;
 use lane::{CHECKPOINT_BYTES_MAX, Moment, Shared, Stuck, Writer};
+pub use lane::{
+    COPIED_STATES, FLUSH_AT, WRITTEN_BACK, encode_copied, encode_written_back, written_back,
+};
 pub(crate) use layout::Layout;
 pub(crate) use progress::{Course, Progress};
 pub(crate) use record::{journaled, records};
@@ -91,9 +94,15 @@ const CHARGE_MIN: u64 = 30;
 /// short record.
 const BYTES_PER_CHARGE: u64 = 4;
 
-/// One lane.
+/// One lane: a log of what this cell leads, or of what it copies.
 struct Lane {
+    /// Its number in the journal.
+    number: u8,
+    /// Its number among the logs of its kind, which are these.
     id: LaneId,
+    lanes: Arc<Lanes>,
+    /// Whether it is of what this cell copies.
+    is_copied: bool,
     log: Arc<Log>,
     reader: ReaderId,
     /// Its mark Acknowledged: up to where all lies below that must. Absent before anything must.
@@ -107,17 +116,25 @@ struct Lane {
 }
 
 impl Lane {
-    fn new(id: LaneId, log: &Arc<Log>, rules: &Arc<Rules>) -> Self {
+    /// The lane with this number in the journal.
+    fn new(number: u8, (lanes, is_copied): (&Arc<Lanes>, bool), rules: &Arc<Rules>) -> Self {
+        let before =
+            if is_copied { usize::from(number) - lanes.logs().count() } else { number.into() };
+        let (id, log) =
+            lanes.logs().nth(before).expect("invariant: there is a lane of this number");
         let next = log.end() + 1;
         let joining =
             Joining { who: Who::Journal, from: None, holds: Some(Mark::Durable), grants: Some(0) };
         let reader = log.join(&joining).expect("invariant: it is the first reader of an empty log");
         Self {
+            number,
             id,
+            lanes: lanes.clone(),
+            is_copied,
             log: log.clone(),
             reader,
             below: OnceLock::new(),
-            writer: Mutex::new(Writer::new(id, next, rules.clone())),
+            writer: Mutex::new(Writer::new((number, id), next, rules.clone())),
             written: AtomicU64::new(next - 1),
             durable: AtomicU64::new(next - 1),
             granted: Mutex::default(),
@@ -162,13 +179,17 @@ struct Synced {
 /// Where batches begin in a segment.
 const SEGMENT_START: u32 = SEGMENT_HEAD_BYTES as u32;
 
-/// What is to know that replies may leave which wait for a lane.
-pub(crate) type Notify = Box<dyn Fn(LaneId) + Send + Sync>;
+/// What is to know that more of a lane is written, or durable: one of what this cell leads, or of
+/// what it copies.
+pub(crate) type Notify = Box<dyn Fn(LaneId, bool) + Send + Sync>;
 
 /// The journal of a cell.
 pub(crate) struct Journal {
     shared: Shared,
     lanes: Arc<Lanes>,
+    /// Whether the cell is in a ring, which says what replies wait for.
+    in_ring: bool,
+    /// Those of what this cell leads, and then those of what it copies.
     of_lanes: Box<[Lane]>,
     progress: Progress,
     clock_s: AtomicU32,
@@ -190,7 +211,10 @@ pub(crate) struct Journal {
 
 /// What a journal is made with.
 pub(crate) struct Parts {
+    /// The logs of what this cell leads.
     pub(crate) lanes: Arc<Lanes>,
+    /// In a ring: those of what it copies, as many.
+    pub(crate) copied: Option<Arc<Lanes>>,
     pub(crate) index: Arc<Index>,
     pub(crate) hasher: KeyHasher,
     pub(crate) layout: Layout,
@@ -204,9 +228,10 @@ impl Journal {
     /// # Errors
     /// When the disk refuses.
     pub(crate) fn begin(found: Found, parts: Parts, now: Now) -> io::Result<Self> {
-        let Parts { lanes, index, hasher, layout, rules } = parts;
-        let Found { disk, journal, start, left, states, tail, cuts, clock_s, .. } = found;
-        let count = lanes.logs().count();
+        let Parts { lanes, copied, index, hasher, layout, rules } = parts;
+        let Found { disk, journal, start, left, states, recorded, tail, cuts, clock_s, .. } = found;
+        let led = lanes.logs().count();
+        let count = led + copied.as_ref().map_or(0, |copied| copied.logs().count());
         let config = SegmentsConfig {
             journal,
             start,
@@ -216,7 +241,11 @@ impl Journal {
             reserve: count + 1,
         };
         let segments = Segments::new(disk, config, left);
-        let of_lanes = lanes.logs().map(|(id, log)| Lane::new(id, log, &rules)).collect();
+        let of_lane = |number: usize| match &copied {
+            Some(copied) if number >= led => Lane::new(number as u8, (copied, true), &rules),
+            _ => Lane::new(number as u8, (&lanes, false), &rules),
+        };
+        let of_lanes = (0..count).map(of_lane).collect();
         let this = Self {
             shared: Shared {
                 segments,
@@ -226,6 +255,7 @@ impl Journal {
                 through: OnceLock::new(),
             },
             lanes,
+            in_ring: copied.is_some(),
             of_lanes,
             progress: Progress::new(count),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
@@ -237,6 +267,7 @@ impl Journal {
             repairs: AtomicU64::new(0),
             failure: OnceLock::new(),
         };
+        this.shared.states.set_recorded(&recorded);
         this.set_levels(&rules);
         // What was read is durable before anything rests on it.
         this.shared.segments.sync_live()?;
@@ -264,7 +295,9 @@ impl Journal {
                 self.pass_below(lane);
             }
         }
-        self.of_lanes.iter().for_each(Lane::set_levels);
+        // The others have those of the ring.
+        let own = self.of_lanes.iter().filter(|lane| lane.is_copied || !self.in_ring);
+        own.for_each(Lane::set_levels);
     }
 
     /// Writes into the first segment of this start the states of all slices, what may not have
@@ -286,10 +319,10 @@ impl Journal {
         }
         let checkpoint = (Kind::Checkpoint, &states[..]);
         let refused = Stuck::into_error;
-        writer.write_other(&self.shared, &self.lanes, checkpoint, moment).map_err(refused)?;
+        writer.write_other(&self.shared, &first.lanes, checkpoint, moment).map_err(refused)?;
         for batch in tail {
             self.shared.segments.prepare_beyond(1)?;
-            let rewritten = writer.rewrite(&self.shared, &self.lanes, batch, moment);
+            let rewritten = writer.rewrite(&self.shared, &first.lanes, batch, moment);
             rewritten.map_err(refused)?;
         }
         // The end must not survive without what it stands for, which may begin in another segment.
@@ -302,7 +335,7 @@ impl Journal {
         self.shared.segments.retire();
         let moment = self.moment(first);
         writer
-            .write_other(&self.shared, &self.lanes, (Kind::End, &end), moment)
+            .write_other(&self.shared, &first.lanes, (Kind::End, &end), moment)
             .map_err(refused)?;
         writer.takes_reserve = false;
         drop(writer);
@@ -329,7 +362,7 @@ impl Journal {
     pub(crate) fn landed(&self, lane: u8, keys: &HashSet<KeyHash>, up_to: u64) {
         let lane = &self.of_lanes[usize::from(lane)];
         if let Some(through) = self.through() {
-            through.landed(lane.id.index(), keys, up_to);
+            through.landed(lane.number.into(), keys, up_to);
             self.pass_below(lane);
             self.notify(lane);
         }
@@ -340,7 +373,11 @@ impl Journal {
         if let (Some(through), Some(below)) = (self.through(), lane.below.get()) {
             // In this order: what is written is among those that wait.
             let written = lane.written.load(Ordering::Acquire);
-            lane.log.pass(*below, Mark::Acknowledged, through.landed_to(lane.id.index(), written));
+            lane.log.pass(
+                *below,
+                Mark::Acknowledged,
+                through.landed_to(lane.number.into(), written),
+            );
         }
     }
 
@@ -355,11 +392,6 @@ impl Journal {
         self.shared.segments.config().journal
     }
 
-    /// What is known of slices.
-    pub(crate) fn states(&self) -> &States {
-        &self.shared.states
-    }
-
     /// Whether `version` of `slice` may be given out.
     #[inline]
     pub(crate) fn allows(&self, slice: SliceId, version: Version) -> bool {
@@ -369,6 +401,33 @@ impl Journal {
     /// Items of `slice` with this version or an older one are dead.
     pub(crate) fn barrier(&self, slice: SliceId) -> Version {
         self.shared.states.barrier(slice)
+    }
+
+    /// The reader of a log of what this cell leads.
+    pub(crate) fn reader(&self, lane: LaneId) -> ReaderId {
+        self.of_lanes[lane.index()].reader
+    }
+
+    /// Whether all that this cell copies is written up to these ends of the logs.
+    pub(crate) fn has_written_copied(&self, ends: &[u64]) -> bool {
+        let mut copied = self.of_lanes.iter().filter(|lane| lane.is_copied).zip(ends);
+        copied.all(|(lane, end)| *end <= lane.written.load(Ordering::Acquire))
+    }
+
+    /// The ends of all logs.
+    pub(crate) fn ends(&self) -> Vec<u64> {
+        self.of_lanes.iter().map(|lane| lane.log.end()).collect()
+    }
+
+    /// Whether all up to these ends of all logs is written.
+    pub(crate) fn has_written(&self, ends: &[u64]) -> bool {
+        let mut lanes = self.of_lanes.iter().zip(ends);
+        lanes.all(|(lane, end)| *end <= lane.written.load(Ordering::Acquire))
+    }
+
+    /// What is known of slices.
+    pub(crate) fn states(&self) -> &States {
+        &self.shared.states
     }
 
     /// Whether the index has an entry for every change of `slice` that has been appended so far, if
@@ -386,7 +445,7 @@ impl Journal {
 
     fn notify(&self, lane: &Lane) {
         if let Some(notify) = self.notify.get() {
-            notify(lane.id);
+            notify(lane.id, lane.is_copied);
         }
     }
 
@@ -462,9 +521,9 @@ impl Journal {
             let from = writer.next;
             let read = lane.log.read(lane.reader, from, &mut writer.batch);
             read.expect("invariant: the journal holds entries back until it has read them");
-            writer.take(&self.shared, &self.lanes, self.moment(lane))?;
+            writer.take(&self.shared, &lane.lanes, self.moment(lane))?;
         }
-        writer.commit(&self.shared, &self.lanes, self.moment(lane))
+        writer.commit(&self.shared, &lane.lanes, self.moment(lane))
     }
 
     /// Notes that the disk has refused: nothing is written before the journal is repaired.
@@ -517,7 +576,9 @@ impl Journal {
         let near = self.shared.states.take_near();
         let mut written = Vec::with_capacity(near.len());
         for lane in &self.of_lanes {
-            let of_lane = near.iter().filter(|(slice, _)| self.lanes.lane_of(*slice) == lane.id);
+            // One that copies has them in its checkpoints.
+            let is_of = |slice| !lane.is_copied && self.lanes.lane_of(slice) == lane.id;
+            let of_lane = near.iter().filter(|(slice, _)| is_of(*slice));
             let of_lane: Vec<_> = of_lane.copied().collect();
             if of_lane.is_empty() {
                 continue;
@@ -529,7 +590,7 @@ impl Journal {
                 if self.is_broken.load(Ordering::Acquire) {
                     return Err(Stuck::NoSegment);
                 }
-                writer.write_other(&self.shared, &self.lanes, ceilings, self.moment(lane))
+                writer.write_other(&self.shared, &lane.lanes, ceilings, self.moment(lane))
             });
             match wrote {
                 Ok(()) => written.extend(of_lane),
@@ -561,7 +622,7 @@ impl Journal {
         for (segment, _) in &ends {
             segment.file.sync()?;
         }
-        Ok(Synced { lane: lane.id.index(), written, covered, ends })
+        Ok(Synced { lane: lane.number.into(), written, covered, ends })
     }
 
     /// What was synced counts.
@@ -637,7 +698,7 @@ impl Journal {
 
     /// Frees segments, if anything more counts as written back.
     fn settle(&self) {
-        let ends = || self.of_lanes.iter().map(|lane| lane.log.end()).collect();
+        let ends = || self.ends();
         let are_durable = |positions: &[u64]| {
             let mut lanes = self.of_lanes.iter().zip(positions);
             lanes.all(|(lane, position)| lane.durable.load(Ordering::Acquire) >= *position)
@@ -696,7 +757,7 @@ impl Journal {
         if !is_idle {
             return Ok(());
         }
-        match writer.roll(&self.shared, &self.lanes, self.moment(lane), true) {
+        match writer.roll(&self.shared, &lane.lanes, self.moment(lane), true) {
             Ok(_) | Err(Stuck::NoSegment) => Ok(()),
             Err(Stuck::Disk(error)) => {
                 // Its segment has no checkpoint.
@@ -766,7 +827,7 @@ impl Journal {
 
     /// Everything of a lane before this is written back.
     fn flushed(&self, lane: &Lane) -> Spot {
-        self.progress.counts(Course::Lane(lane.id.index() as u8))
+        self.progress.counts(Course::Lane(lane.number))
     }
 
     fn moment(&self, lane: &Lane) -> Moment {

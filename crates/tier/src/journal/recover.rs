@@ -20,6 +20,7 @@ use super::scan::{Headed, all_batches, batches, find, guess_head, read_all};
 use super::segments::{Left, Segment, is_segment};
 use super::states::{CEILING_STEP, first_state};
 use crate::disk::{Disk, File};
+use crate::floors::Floors;
 use crate::index::{Entry as Dirty, Index, Place};
 use crate::key::KeyHasher;
 use base::{SLICES, SliceId, Version};
@@ -55,7 +56,7 @@ struct Stream {
 /// error, unless it `salvages`: then it is passed over and listed.
 pub(crate) fn recover(
     disk_of: &Arc<dyn Disk>,
-    (index, hasher): (&Index, &KeyHasher),
+    (index, hasher, floors): (&Index, &KeyHasher, &Floors),
     (name, salvages): (JournalId, bool),
     first: impl Fn(SliceId) -> Version,
 ) -> Result<Found, RecoverError> {
@@ -110,7 +111,7 @@ pub(crate) fn recover(
         }
     }
     headed.sort_by_key(|it| (it.head.number, Reverse(it.head.start)));
-    let reading = Reading::new(disk_of.clone(), journal, headed, free, (index, hasher));
+    let reading = Reading::new(disk_of.clone(), journal, headed, free, (index, hasher, floors));
     Reading { lost: salvages.then_some(lost), ..reading }.finish(first)
 }
 
@@ -122,9 +123,12 @@ struct Reading<'a> {
     free: Vec<(String, Arc<dyn File>)>,
     index: &'a Index,
     hasher: &'a KeyHasher,
+    floors: &'a Floors,
     next_number: u32,
     start: u32,
     states: Vec<SliceState>,
+    /// By slice, the highest version of its records.
+    recorded: Vec<Version>,
     oldest: u32,
     clock_s: u32,
     /// By start and lane, up to where it is written back, and up to where it counts.
@@ -145,7 +149,7 @@ impl<'a> Reading<'a> {
         journal: JournalId,
         segments: Vec<Headed>,
         free: Vec<(String, Arc<dyn File>)>,
-        (index, hasher): (&'a Index, &'a KeyHasher),
+        (index, hasher, floors): (&'a Index, &'a KeyHasher, &'a Floors),
     ) -> Self {
         Self {
             disk,
@@ -156,7 +160,9 @@ impl<'a> Reading<'a> {
             free,
             index,
             hasher,
+            floors,
             states: vec![SliceState::default(); SLICES],
+            recorded: vec![Version::ZERO; SLICES],
             oldest: 0,
             clock_s: 0,
             flushed: BTreeMap::new(),
@@ -216,6 +222,7 @@ impl<'a> Reading<'a> {
             start: self.start,
             left,
             states: self.states,
+            recorded: self.recorded,
             tail,
             cuts,
             clock_s: self.clock_s,
@@ -433,6 +440,7 @@ impl<'a> Reading<'a> {
                     known.last = known.last.max(state.last);
                     known.ceiling = known.ceiling.max(state.ceiling);
                     known.barrier = known.barrier.max(state.barrier);
+                    known.flushed = known.flushed.max(state.flushed);
                     // Those of a slice are read in their order. Ceilings were chosen earlier than
                     // they are written: a flush may stand between.
                     if head.kind == Kind::Checkpoint {
@@ -535,7 +543,12 @@ impl<'a> Reading<'a> {
             let Entry::Change { slice, version, effect, .. } = entry else { continue };
             let state = &mut self.states[slice.index()];
             state.last = state.last.max(version);
+            let recorded = &mut self.recorded[slice.index()];
+            *recorded = version.max(*recorded);
             self.records += 1;
+            if version <= self.floors.of(slice) {
+                continue;
+            }
             let Some((kind, expiry_s)) = journaled(&effect.change) else { continue };
             let offset = spot.offset + BATCH_HEAD_BYTES as u32 + at;
             let place = Place { segment: spot.segment, offset, bytes };

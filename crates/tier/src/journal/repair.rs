@@ -87,8 +87,8 @@ fn repair(journal: &Journal, now: Now) -> io::Result<()> {
 fn void(journal: &Journal, lane: &Lane, start: u32) -> Option<Cut> {
     let mut writer = lock(&lane.writer);
     writer.begin_again(lane.durable.load(Ordering::Acquire) + 1);
-    let at = journal.shared.segments.void(lane.id.index() as u8)?;
-    Some(Cut { start, lane: lane.id.index() as u32, at })
+    let at = journal.shared.segments.void(lane.number)?;
+    Some(Cut { start, lane: lane.number.into(), at })
 }
 
 /// Writes what the log has that is not durable, and has the index name that.
@@ -96,7 +96,7 @@ fn write_void(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
     let mut writer = lock(&lane.writer);
     let (end, segments) = (lane.log.end(), &journal.shared.segments);
     let mut wrote =
-        writer.roll(&journal.shared, &journal.lanes, journal.moment(lane), true).map(|_| ());
+        writer.roll(&journal.shared, &lane.lanes, journal.moment(lane), true).map(|_| ());
     // Each round reads more of the log, or has a segment more.
     while wrote.is_err() || writer.next <= end {
         match wrote {
@@ -106,7 +106,7 @@ fn write_void(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
         }
         wrote = journal.try_write_lane(lane, &mut writer);
     }
-    let cut = cuts.iter().find(|cut| cut.lane == lane.id.index() as u32);
+    let cut = cuts.iter().find(|cut| cut.lane == u32::from(lane.number));
     let first = writer.first_segment();
     let is_void = |place: Place| {
         let spot = Spot { segment: place.segment, offset: place.offset };
@@ -125,11 +125,7 @@ fn write_end(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
     cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
     journal.shared.segments.prepare_beyond(1)?;
     let mut writer = lock(&lane.writer);
-    let wrote = writer.write_other(
-        &journal.shared,
-        &journal.lanes,
-        (Kind::End, &end),
-        journal.moment(lane),
-    );
+    let wrote =
+        writer.write_other(&journal.shared, &lane.lanes, (Kind::End, &end), journal.moment(lane));
     wrote.map_err(Stuck::into_error)
 }

@@ -33,6 +33,12 @@ pub(crate) struct States {
     barrier: Table,
     /// The second in which all items of each slice die, or 0.
     due_s: Box<[AtomicU32]>,
+    /// In a ring: the number of the delayed flush that was carried out last.
+    flushed: Box<[AtomicU32]>,
+    /// The highest version of all records that are in the journal, or were.
+    recorded: Table,
+    /// In a ring: versions that other cells have shown, of which there are no records.
+    known: Table,
     /// The durable ceilings.
     ceiling: Table,
     /// Those that are durable, or on their way to be.
@@ -63,6 +69,9 @@ impl States {
             last: table(|state| state.last),
             barrier: table(|state| state.barrier),
             due_s: states.iter().map(|state| AtomicU32::new(state.due_s)).collect(),
+            flushed: states.iter().map(|state| AtomicU32::new(state.flushed)).collect(),
+            recorded: table(|_| Version::ZERO),
+            known: table(|_| Version::ZERO),
             ceiling: table(|state| state.last),
             asked: table(|state| state.ceiling),
             near: (0..SLICES / 64).map(|_| AtomicU64::new(0)).collect(),
@@ -76,13 +85,53 @@ impl States {
     /// thread at a time.
     pub(crate) fn saw(&self, slice: SliceId, version: Version) {
         self.last[slice.index()].store(version.raw(), Ordering::Relaxed);
+        self.recorded[slice.index()].store(version.raw(), Ordering::Release);
     }
 
-    /// What came before is dead, and nothing is due any more.
-    pub(crate) fn saw_barrier(&self, slice: SliceId) {
-        let last = self.last[slice.index()].load(Ordering::Relaxed);
-        self.barrier[slice.index()].store(last, Ordering::Release);
+    /// What came before is dead, and nothing is due any more. `number`: that of the delayed flush,
+    /// which is carried out once in each slice; 0: it was none.
+    pub(crate) fn saw_barrier(&self, slice: SliceId, number: u32) {
+        if number > 0 && number <= self.flushed[slice.index()].load(Ordering::Relaxed) {
+            return;
+        }
+        let last = self.last(slice);
+        self.ends(slice, last, number);
         self.saw_due(slice, 0);
+    }
+
+    /// Items with this version or an older one are dead, by the flush of this `number`.
+    pub(crate) fn ends(&self, slice: SliceId, barrier: Version, number: u32) {
+        self.barrier[slice.index()].fetch_max(barrier.raw(), Ordering::AcqRel);
+        self.flushed[slice.index()].fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// The last version that is known.
+    fn last(&self, slice: SliceId) -> Version {
+        let of = |table: &Table| table[slice.index()].load(Ordering::Acquire);
+        Version::from_raw(of(&self.last).max(of(&self.known)))
+    }
+
+    /// Another cell has shown this version, of which there is no record.
+    pub(crate) fn learn(&self, slice: SliceId, version: Version) {
+        self.known[slice.index()].fetch_max(version.raw(), Ordering::AcqRel);
+    }
+
+    /// The highest version of all records that are in the journal, or were.
+    pub(crate) fn recorded(&self, slice: SliceId) -> Version {
+        Version::from_raw(self.recorded[slice.index()].load(Ordering::Acquire))
+    }
+
+    /// What an earlier start has recorded.
+    pub(crate) fn set_recorded(&self, versions: &[Version]) {
+        for (recorded, version) in self.recorded.iter().zip(versions) {
+            recorded.store(version.raw(), Ordering::Release);
+        }
+    }
+
+    /// A ceiling above `version` is needed: the slice goes on there.
+    pub(crate) fn goes_on_at(&self, slice: SliceId, version: Version) {
+        self.asked[slice.index()].fetch_max(version.raw(), Ordering::AcqRel);
+        self.note_near(slice);
     }
 
     /// In this second all items of the slice die; 0: in none.
@@ -99,9 +148,10 @@ impl States {
     /// The state to write into a checkpoint.
     pub(crate) fn state(&self, slice: SliceId) -> SliceState {
         let of = |table: &Table| Version::from_raw(table[slice.index()].load(Ordering::Acquire));
-        let due_s = self.due_s[slice.index()].load(Ordering::Acquire);
-        let (last, ceiling, barrier) = (of(&self.last), of(&self.asked), of(&self.barrier));
-        SliceState { last, ceiling, barrier, due_s }
+        let number = |of: &[AtomicU32]| of[slice.index()].load(Ordering::Acquire);
+        let (due_s, flushed) = (number(&self.due_s), number(&self.flushed));
+        let (last, ceiling, barrier) = (self.last(slice), of(&self.asked), of(&self.barrier));
+        SliceState { last, ceiling, barrier, due_s, flushed }
     }
 
     /// Whether `version` may be given out. Notes that a higher ceiling is needed, or will soon be.
@@ -187,6 +237,13 @@ impl States {
         }
     }
 
+    /// In a ring nothing is kept below of what was given out: each new primary begins an epoch,
+    /// whose versions are above all of those before.
+    pub(crate) fn are_bounded_by_epochs(&self) {
+        self.below.iter().for_each(|below| below.store(u64::MAX, Ordering::Release));
+        self.is_unkept.store(false, Ordering::Release);
+    }
+
     /// A ceiling of the slice is durable.
     pub(crate) fn set_durable(&self, slice: SliceId, ceiling: Version) {
         self.ceiling[slice.index()].fetch_max(ceiling.raw(), Ordering::AcqRel);
@@ -262,13 +319,13 @@ mod tests {
         let states = States::new(&vec![SliceState::default(); SLICES]);
         let slice = SliceId::of(b"key");
         states.saw(slice, Version::from_raw(7));
-        states.saw_barrier(slice);
+        states.saw_barrier(slice, 0);
         states.saw(slice, Version::from_raw(8));
         assert_eq!(states.barrier(slice), Version::from_raw(7));
         assert_eq!(states.state(slice).last, Version::from_raw(8));
         states.saw_due(slice, 9);
         assert_eq!(states.state(slice).due_s, 9);
-        states.saw_barrier(slice);
+        states.saw_barrier(slice, 0);
         assert_eq!(states.state(slice).due_s, 0, "what was due is done, or was called off");
     }
 }

@@ -71,6 +71,7 @@ impl Config {
             rules: Arc::new(Rules::all(self.ack)),
             salvages: self.salvages,
             adopts: self.adopts,
+            in_ring: false,
             journal_bytes: self.journal_bytes,
             index_bytes: (32 << 10) + self.entries * 56,
             value_bytes_max: VALUE_BYTES_MAX as u64,
@@ -141,7 +142,7 @@ impl Life {
         let logs = LanesConfig { lanes, sinks: 1, bytes, value_bytes_max, follows: false };
         let logs = Lanes::new(&logs, &MemoryBudget::new(64 << 20)).expect("enough memory");
         assert_eq!(logs.logs().count(), lanes);
-        let tier = recovered.begin(logs.clone(), now)?;
+        let tier = recovered.begin(logs.clone(), None, now)?;
         let mut sink = WorkerSink::new(logs.clone());
         sink.set_observer(tier.clone());
         Ok(Self { tier, lanes: logs, sink, due_s, ack: config.ack, versions })

@@ -5,12 +5,13 @@
 //! there are none, only errors.
 
 use service::EffectLogOptions;
+use tier::Ack;
 
 use super::choice::EffectLog;
 use super::error::{ConfigError, Origin};
 use super::field::Value;
 use super::keys::{KEYS, Key, key_index};
-use super::settings::{ITEM_OVERHEAD_BYTES, Settings};
+use super::settings::{ITEM_OVERHEAD_BYTES, Settings, TierSettings};
 use super::units::show_size;
 
 /// A cell above a tier has no less memory.
@@ -214,8 +215,7 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
         return refuse_others(loaded, "tier", reason, refuse);
     }
     if ring.directory.is_some() {
-        let reason = "a cell of a ring has no tier in this version; leave one of the two out";
-        refuse("tier.directory", reason.to_owned());
+        check_tier_in_ring(tier, refuse);
     }
     if memory.effect_log != EffectLog::Off {
         let reason = "a cell above a tier keeps a log by itself; turn it off";
@@ -232,6 +232,27 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
     if memory.limit < TIER_MEMORY_MIN {
         let least = show_size(TIER_MEMORY_MIN);
         refuse("memory.limit", format!("a cell above a tier needs {least} or more; raise it"));
+    }
+}
+
+/// The relations of the settings of a tier in a ring, whose cells share what lies below.
+fn check_tier_in_ring(tier: &TierSettings, refuse: &mut impl FnMut(&str, String)) {
+    if !tier.database.has_pages() {
+        let reason = "the cells of a ring share a bucket: choose s3://BUCKET/ROOT, \
+                      gs://BUCKET/ROOT, or file:DIRECTORY";
+        refuse("tier.database", reason.to_owned());
+    }
+    if tier.ack == Ack::Backend {
+        let reason = "in a ring the highest level is disk; lower it";
+        refuse("tier.ack", reason.to_owned());
+    }
+    if tier.prefixes.iter().any(|rule| rule.ack.is_some()) {
+        let reason = "in a ring all keys have the level of tier.ack, or none; leave the others out";
+        refuse("tier.prefixes", reason.to_owned());
+    }
+    if tier.adopt {
+        let reason = "a ring adopts no bucket; leave it out";
+        refuse("tier.adopt", reason.to_owned());
     }
 }
 

@@ -22,6 +22,7 @@ use ring::{Addresses, CellId, Consistency, Map};
 use service::{Cell, Finding, Flushing, Reach, RingCell, RingHost, RingIdentity, RingService};
 
 use super::keeping::{Keeping, KeepingThread};
+use super::tier::TierThreads;
 use crate::config::{self, Settings};
 
 /// Where random bytes come from.
@@ -95,10 +96,14 @@ impl Joining {
         self,
         mut config: Config,
         cell: Arc<Cell>,
+        tier: Option<&TierThreads>,
     ) -> Result<(Server, Member), Box<dyn Error>> {
         let Self { starting, secret, links, clock } = self;
         let (ring, me, incarnation) = (starting.ring(), starting.cell(), starting.incarnation().0);
         tracing::info!("cell {me} of ring {ring:016x}, start {incarnation}");
+        if let Some(tier) = tier {
+            tier.claim(ring)?;
+        }
         let identity = RingIdentity { ring, cell: me, incarnation };
         let finder: Arc<OnceLock<Finder>> = Arc::default();
         let (finds, random) = (finder.clone(), OpenRandom::open()?);
@@ -119,6 +124,9 @@ impl Joining {
         let (nonce, expiry) = (Box::new(move || random.nonce()), clock.expiry().clone());
         let host = RingHost { nonce, find: Box::new(find), expiry };
         let ring_cell = RingCell::new(cell, identity, secret, host)?;
+        if let Some(tier) = tier {
+            tier.write_back_in(&ring_cell);
+        }
         let nothing = Arc::new(Map::new(ring, u32::MAX, 1));
         let (plane, keeping) = Keeping::start(ring_cell.clone(), nothing, clock)?;
         let links_at = config.listen.len();

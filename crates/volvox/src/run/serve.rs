@@ -74,7 +74,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     let (server, _member) = match joining {
         None => (serve_alone(config, cell, tier.as_ref())?, None),
         Some(joining) => {
-            let (server, member) = joining.serve(config, cell)?;
+            let (server, member) = joining.serve(config, cell, tier.as_ref())?;
             (server, Some(member))
         }
     };
@@ -128,7 +128,7 @@ fn cell(
         prefault: settings.memory.prefault,
         hash_seed: random(),
         // Above a tier the versions go on from where the journal says.
-        version_seed: settings.tier.directory.is_none().then(random),
+        version_seed: is_seeded(settings).then(random),
         value_bytes_max: settings.memory.value_bytes_max() as usize,
         ..EngineConfig::new(settings.memory.limit)
     };
@@ -163,6 +163,12 @@ fn cell(
     Ok(Cell::new(config, budget.clone(), options, Box::new(host), now)?)
 }
 
+/// Whether versions begin somewhere: above a tier they go on from where the journal says. In a ring
+/// the map says where.
+fn is_seeded(settings: &Settings) -> bool {
+    settings.tier.directory.is_none() || settings.ring.directory.is_some()
+}
+
 /// Threads of the tier that use the engine.
 fn of_tier(settings: &Settings) -> usize {
     if settings.tier.directory.is_some() { LOADERS } else { 0 }
@@ -178,11 +184,11 @@ fn effect_log(settings: &Settings, workers: usize, threads: bool) -> Option<Effe
     let has_readers = in_ring || settings.tier.directory.is_some();
     let gates = has_readers || settings.memory.effect_log == EffectLog::Gated;
     let value_bytes_max = settings.memory.value_bytes_max();
-    // What keeps a cell in its ring appends too.
+    // What keeps a cell in its ring appends too, and what writes back for it.
     let sinks = match threads {
         true => appending(workers, threads) + SPARE_LOCALS,
         false => workers,
-    } + usize::from(in_ring)
+    } + 2 * usize::from(in_ring)
         + of_tier(settings);
     let options =
         EffectLogOptions { lanes: workers, workers: sinks, value_bytes_max, gates, has_readers };

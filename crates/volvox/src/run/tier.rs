@@ -10,7 +10,7 @@
 use std::error::Error;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use backend::Directory;
 use base::{Grant, MemoryBudget, Owner, SliceId, Version};
 use drivers::{Clock, Slot};
 use nix::sys::statvfs::statvfs;
-use service::{Cell, Loader, TierReach, Tiered, Woken};
+use service::{Cell, Loader, RingCell, TierReach, Tiered, Woken, WrittenBackEntries};
 use tier::{BackendError, FIRST_MAX, Flushed, Recovered, Tier, TierConfig};
 
 use super::database;
@@ -70,6 +70,7 @@ pub(super) struct Below {
 /// The threads of a tier, which end when it is dropped. What is written is durable then.
 pub(super) struct TierThreads {
     tiered: Arc<Tiered>,
+    copies: Arc<Copies>,
     clock: Clock,
     threads: Vec<JoinHandle<()>>,
     _memory: Grant,
@@ -106,6 +107,7 @@ impl Below {
             rules: Arc::new(settings.rules()?),
             salvages: settings.salvage,
             adopts: settings.adopt,
+            in_ring: loaded.settings.ring.directory.is_some(),
             journal_bytes: journal_bytes(loaded, path)?,
             index_bytes,
             value_bytes_max: memory.value_bytes_max(),
@@ -145,8 +147,10 @@ impl Below {
         clock: &Clock,
     ) -> Result<TierThreads, Box<dyn Error>> {
         let tiered = cell.put_above(self.recovered, clock.now())?;
+        let copies = Arc::new(Copies::default());
         let mut threads = TierThreads {
             tiered: tiered.clone(),
+            copies: copies.clone(),
             clock: clock.clone(),
             threads: Vec::new(),
             _memory: self._memory,
@@ -154,7 +158,7 @@ impl Below {
         let (of, at) = (tiered.clone(), clock.clone());
         threads.start("journal", move || sync(&of, &at))?;
         let (of, at) = (tiered, clock.clone());
-        threads.start("flusher", move || flush(&of, &at))?;
+        threads.start("flusher", move || flush(&of, &copies, &at))?;
         for number in 0..LOADERS {
             let mut loader = Loader::new(cell.clone()).expect("invariant: the cell has a tier");
             let at = clock.clone();
@@ -208,6 +212,19 @@ impl TierThreads {
             }),
             release: Box::new(move |log| remote.release(log)),
         });
+    }
+
+    /// Makes what lies below that of a ring.
+    ///
+    /// # Errors
+    /// When it is that of another one, or cannot be used.
+    pub(super) fn claim(&self, ring: u64) -> Result<(), BackendError> {
+        self.tiered.tier().claim(&ring.to_le_bytes())
+    }
+
+    /// Writes back what this cell of a ring leads, from now on.
+    pub(super) fn write_back_in(&self, ring: &Arc<RingCell>) {
+        let _ = self.copies.0.set(Mutex::new(WrittenBackEntries::new(ring.clone())));
     }
 
     /// What the workers share with the threads.
@@ -270,13 +287,34 @@ fn sync(tiered: &Tiered, clock: &Clock) {
     }
 }
 
+/// In a ring: how the copies of what this cell leads know what was written back.
+#[derive(Default)]
+struct Copies(OnceLock<Mutex<WrittenBackEntries>>);
+
+impl Copies {
+    /// Whether more may be written back: they know of all before.
+    fn know(&self, tiered: &Tiered) -> bool {
+        if !tiered.tier().is_in_ring() {
+            return true;
+        }
+        let append = |entries: &Mutex<WrittenBackEntries>| {
+            entries.lock().unwrap_or_else(PoisonError::into_inner).append()
+        };
+        self.0.get().is_some_and(append)
+    }
+}
+
 /// The thread that writes back.
-fn flush(tiered: &Tiered, clock: &Clock) {
+fn flush(tiered: &Tiered, copies: &Copies, clock: &Clock) {
     let mut pause = FLUSH_INTERVAL;
     let (mut retry, mut all) = (RETRY_MIN, false);
     while !tiered.has_ended() {
         tiered.wait_to_flush(pause);
         all = tiered.takes_all() || all && pause.is_zero();
+        if !copies.know(tiered) {
+            pause = FLUSH_INTERVAL;
+            continue;
+        }
         pause = match write_back(tiered.tier(), clock, all) {
             Ok(Flushed { has_freed, has_more, .. }) => {
                 tiered.set_unflushed(None);

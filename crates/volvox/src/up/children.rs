@@ -143,7 +143,7 @@ fn start(plan: &Plan, cell: &CellPlan, flags: &[String]) -> io::Result<Running> 
     let log = OpenOptions::new().create(true).append(true).open(log)?;
     let child = Command::new(std::env::current_exe()?)
         .arg("serve")
-        .args(plan.flags(cell))
+        .args(plan.flags(cell, flags))
         .args(flags)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)

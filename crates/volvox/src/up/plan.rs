@@ -59,8 +59,8 @@ impl Plan {
         self.is_temporary = false;
     }
 
-    /// The flags of `volvox serve` for a cell.
-    pub(super) fn flags(&self, cell: &CellPlan) -> Vec<String> {
+    /// The flags of `volvox serve` for a cell, which are followed by those that a user has given.
+    pub(super) fn flags(&self, cell: &CellPlan, given: &[String]) -> Vec<String> {
         let path = |name: &str| self.directory.join(name).display().to_string();
         let seed = self.cells.first().filter(|first| first.number != cell.number);
         let number = cell.number.to_string();
@@ -74,7 +74,12 @@ impl Plan {
             ("--ring-copies", self.copies.to_string()),
         ];
         let seeds = seed.map(|seed| ("--ring-seeds", seed.control.to_string()));
-        values.into_iter().chain(seeds).flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+        // A journal each, above what they share.
+        let has = |flag: &str| given.iter().any(|it| it.split('=').next() == Some(flag));
+        let is_tiered = has("--tier-database") && !has("--tier-dir");
+        let tier = is_tiered.then(|| ("--tier-dir", path(&format!("{number}/tier"))));
+        let all = values.into_iter().chain(tier).chain(seeds);
+        all.flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
     }
 
     /// A file that a cell has once it is in the ring.
@@ -163,9 +168,9 @@ mod tests {
         assert_eq!(first.cells, again.cells);
         assert_eq!(fs::read(directory.join("secret")).expect("a secret"), secret);
         assert_eq!(secret.len(), 2 * SECRET_BYTES);
-        assert!(first.flags(&first.cells[0]).iter().all(|flag| flag != "--ring-seeds"));
+        assert!(first.flags(&first.cells[0], &[]).iter().all(|flag| flag != "--ring-seeds"));
         let seed = first.cells[0].control.to_string();
-        assert!(first.flags(&first.cells[2]).ends_with(&["--ring-seeds".to_owned(), seed]));
+        assert!(first.flags(&first.cells[2], &[]).ends_with(&["--ring-seeds".to_owned(), seed]));
         let refused = Plan::make(&wanted(&directory, 4)).err().expect("another number");
         assert!(refused.to_string().ends_with("ports has 3 cells, --cells 4: ask for 3"));
     }

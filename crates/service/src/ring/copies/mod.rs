@@ -19,3 +19,6 @@ pub(super) use room::{Promised, Room, StreamPromise};
 #[cfg(test)]
 pub(super) use tail::Reach;
 pub(super) use tail::{ENTRY_KIND, REACH_KIND, Tail};
+
+/// The number of the entries in a log that say which keys were written back.
+pub(crate) const WRITTEN_BACK_KIND: u8 = 7;

@@ -1,21 +1,34 @@
-//! Slices that are to be empty before they are anything else to this cell.
+//! Slices that are to be empty before they are anything else to this cell: in memory, and above a
+//! tier in its journal, too.
 
-use crate::ring::retries::Tags;
+use crate::ring::cell::RingCell;
 use crate::worker::Worker;
 use base::SliceRange;
 use engine::{Cursor, More};
 use ring::RangeId;
 use std::collections::VecDeque;
+use tier::Voiding;
 
 /// Slices whose items are dropped, step by step.
 #[derive(Default)]
-pub(crate) struct Emptying(VecDeque<(RangeId, SliceRange, Cursor)>);
+pub(crate) struct Emptying(VecDeque<Slices>);
+
+/// How far one range is.
+struct Slices {
+    range: RangeId,
+    slices: SliceRange,
+    at: Cursor,
+    /// Whether nothing of it is left in memory.
+    is_dropped: bool,
+    voiding: Voiding,
+}
 
 impl Emptying {
     /// Drops the items of a range, from its beginning.
     pub(crate) fn begin(&mut self, range: RangeId, slices: SliceRange) {
-        self.0.retain(|(id, ..)| *id != range);
-        self.0.push_back((range, slices, Cursor::default()));
+        self.0.retain(|it| it.range != range);
+        let (at, is_dropped, voiding) = (Cursor::default(), false, Voiding::default());
+        self.0.push_back(Slices { range, slices, at, is_dropped, voiding });
     }
 
     /// Whether there is nothing left to drop.
@@ -25,17 +38,26 @@ impl Emptying {
 
     /// Whether a range is not empty yet.
     pub(crate) fn has(&self, range: RangeId) -> bool {
-        self.0.iter().any(|(id, ..)| *id == range)
+        self.0.iter().any(|it| it.range == range)
     }
 
     /// Drops a bounded number of items; with the last of a range, what other cells have asked for
-    /// in it.
-    pub(crate) fn step(&mut self, worker: &mut Worker, tags: &Tags) {
-        let Some((_, slices, at)) = self.0.front_mut() else { return };
-        let (engine, pin) = worker.engine();
-        if engine.forget(pin, *slices, at) == More::No {
-            tags.drop_slices(*slices);
-            self.0.pop_front();
+    /// in it. Returns whether the next step may follow at once: it may wait for the journal.
+    pub(crate) fn step(&mut self, worker: &mut Worker, ring: &RingCell) -> bool {
+        let Some(it) = self.0.front_mut() else { return false };
+        if !it.is_dropped {
+            let (engine, pin) = worker.engine();
+            it.is_dropped = engine.forget(pin, it.slices, &mut it.at) == More::No;
+            return true;
         }
+        if let Some(tiered) = ring.cell.tiered() {
+            if !tiered.tier().void(it.slices, &mut it.voiding) {
+                tiered.press_for_floors();
+                return !it.voiding.waits();
+            }
+        }
+        ring.tags.drop_slices(it.slices);
+        self.0.pop_front();
+        true
     }
 }

@@ -27,7 +27,7 @@ use crate::worker::Worker;
 use base::{Now, SliceRange};
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// By less than this the counters of a range rise besides, by chance, where it begins again at a
@@ -62,6 +62,11 @@ pub struct Keeper {
     old_routes: Vec<Arc<Routes>>,
     /// The map has changed since what was asked by lives that are over was dropped.
     ends_lives: bool,
+    /// The ranges that this cell has seen in a map.
+    known: BTreeSet<RangeId>,
+    /// Above a tier, by range that this cell is to lead and has copied until then: the ends of the
+    /// logs of what it copies, at that time.
+    copied: BTreeMap<RangeId, Vec<u64>>,
 }
 
 impl Keeper {
@@ -87,6 +92,8 @@ impl Keeper {
             begun: Vec::new(),
             old_routes: Vec::new(),
             ends_lives: false,
+            known: BTreeSet::new(),
+            copied: BTreeMap::new(),
         }
     }
 
@@ -146,9 +153,9 @@ impl Keeper {
     pub fn tend(&mut self, now: Now) -> bool {
         self.old_routes.retain(|routes| Arc::strong_count(routes) > 1);
         self.worker.begin(now);
-        let is_emptying = !self.emptying.is_over();
+        let mut is_emptying = !self.emptying.is_over();
         if is_emptying && self.old_routes.is_empty() {
-            self.emptying.step(&mut self.worker, &self.ring.tags);
+            is_emptying = self.emptying.step(&mut self.worker, &self.ring);
         }
         if self.ends_lives && self.old_routes.is_empty() {
             self.ring.tags.drop_lives(&self.map);
@@ -188,7 +195,13 @@ impl Keeper {
         let before = self.parts.get(&range.id).copied();
         let wanted = Part::wanted(range, self.ring.identity.cell);
         let change = Part::change(before, wanted, (range.primary, range.epoch), lasts);
+        // What an earlier life has journaled of it.
+        let is_first = self.known.insert(range.id) && self.ring.cell.tiered().is_some();
         match change {
+            PartChange::Nothing if is_first => {
+                self.emptying.begin(range.id, range.slices());
+                return;
+            }
             PartChange::Nothing => return,
             PartChange::Joins => {
                 self.parts.extend(wanted.map(|part| (range.id, part.begun())));
@@ -204,22 +217,48 @@ impl Keeper {
             self.jump(range, COUNTER_JUMP);
         }
         self.exchanging.retain(|it| it.range != range.id);
-        if before.is_some() && change == PartChange::BeginsEmpty {
-            let (engine, pin) = self.worker.engine();
-            engine.set_role(pin, range.slices(), Role::Copy);
-            self.emptying.begin(range.id, range.slices());
+        let leads = range.primary == self.ring.identity.cell;
+        match self.ring.cell.tiered() {
+            // What was copied of it until now.
+            Some(tiered) if matches!(change, PartChange::Stays(_)) => {
+                self.copied.insert(range.id, tiered.tier().copied_ends());
+            }
+            Some(_) if leads && range.is_recovered && before.is_none() => self.recovers(range),
+            tiered if before.is_some() || tiered.is_some() => {
+                let (engine, pin) = self.worker.engine();
+                engine.set_role(pin, range.slices(), Role::Copy);
+                self.emptying.begin(range.id, range.slices());
+            }
+            _ => {}
         }
         match wanted {
             Some(part) => self.parts.insert(range.id, part),
             None => self.parts.remove(&range.id),
         };
-        let leads = range.primary == self.ring.identity.cell;
         if let PartChange::Stays(of) = change {
             self.begin_exchange(range, of, now);
         } else if leads && range.epoch > 1 {
             // Others have led it, and have given numbers that nobody knows any more.
             self.jump(range, self.ring.random() % RANDOM_JUMP_MAX);
         }
+    }
+
+    /// Goes on with what the journal has of a range.
+    fn recovers(&self, range: &Range) {
+        let Some(tiered) = self.ring.cell.tiered() else { return };
+        let engine = self.ring.cell.engine();
+        for slice in range.slices().iter() {
+            let state = tiered.tier().state(slice);
+            engine.advance(slice, state.last);
+            engine.barrier(slice, state.barrier);
+            self.ring.flushed.set(slice, state.flushed);
+        }
+    }
+
+    /// Whether all is written that was copied of a range, so that it may be led.
+    fn has_written(&self, range: RangeId) -> bool {
+        let Some(tiered) = self.ring.cell.tiered() else { return true };
+        self.copied.get(&range).is_none_or(|ends| tiered.tier().has_written_copied(ends))
     }
 
     /// Lets the counters of a range rise, in its epoch.
@@ -316,6 +355,9 @@ impl Keeper {
     /// reader that holds back what is written.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
         let lanes = self.ring.log.lanes.clone();
+        if !self.has_written(range.id) {
+            return false;
+        }
         if self.readers.hold(term, until_ns, &lanes, now).is_err() {
             return false;
         }
@@ -326,6 +368,13 @@ impl Keeper {
             return false;
         };
         self.jump(range, if range.epoch > 1 { COUNTER_JUMP } else { 0 });
+        if let Some(tiered) = self.ring.cell.tiered() {
+            let engine = self.ring.cell.engine();
+            tiered.tier().lead(range.slices(), level, |slice| engine.last_version(slice));
+            tiered.press();
+            tiered.press_flusher();
+        }
+        self.copied.remove(&range.id);
         self.begun.push(range.slices());
         self.ring.log.set_doubt(level, false);
         self.ring.log.set_alone(level, true);
@@ -336,6 +385,9 @@ impl Keeper {
     fn end_term(&mut self, term: Term, now: Now) {
         let Some(level) = self.ring.terms.end(term, now.mono_ns) else { return };
         self.ring.log.set_doubt(level, true);
+        if let (Some(tiered), Some(range)) = (self.ring.cell.tiered(), self.map.range(term.range)) {
+            tiered.tier().leave(range.slices());
+        }
         self.learners.end(term.range);
         for (lane, _) in self.ring.log.lanes.logs() {
             self.ring.release_level(lane, level);

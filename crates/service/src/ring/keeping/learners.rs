@@ -108,7 +108,8 @@ impl Learners {
             let Some(others) = others.collect::<Option<Vec<_>>>() else { continue };
             let with = (copy, &others[..]);
             stepped.changes |= learning.step(range.slices(), with, (ring, worker), now);
-            stepped.goes_on |= !learning.is_ready() && learning.stands_ns(now) < STANDS_NS;
+            let waits = learning.is_ready() || learning.waits_for_below();
+            stepped.goes_on |= !waits && learning.stands_ns(now) < STANDS_NS;
         }
         stepped
     }

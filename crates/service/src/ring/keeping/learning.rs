@@ -7,6 +7,7 @@
 //! Room      until the learner has acknowledged that, and said how much room it has
 //! Walking   the items that there are are appended, between the changes that go on
 //! Tail      until the learner has acknowledged all of that
+//! Dirty     above a tier: until all is written back that it was not sent as changes
 //! Counted   its acknowledgements count: no reply leaves without them from now on
 //! Last      until it, and all copies in sync, have acknowledged what replies have left for before
 //!           that: what it has learned is in all of them
@@ -20,12 +21,15 @@ use crate::ring::copies::slice_state::{self, SLICES_MAX, SliceState};
 use crate::ring::flushed::Flushed;
 use crate::ring::retries::tag_state;
 use crate::worker::Worker;
-use base::{Now, SliceId, SliceRange};
+use base::{Now, SliceId, SliceRange, Version};
 use effects::{ReaderId, WorkerSink};
 use engine::{Engine, ItemSink, More, WalkedItem};
 use ring::CellId;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+/// How often it is looked whether all is written back.
+const LOOK_NS: u64 = 100_000_000;
 
 /// Items that one step of a walk passes at least.
 const ITEMS: u32 = 512;
@@ -42,6 +46,8 @@ pub(crate) enum Progress {
     Walking(Walk),
     /// Likewise.
     Tail(Vec<u64>),
+    /// Above a tier: until all is written back that was changed before it was sent changes.
+    Dirty,
     Counted,
     /// Likewise.
     Last(Vec<u64>),
@@ -54,18 +60,28 @@ pub(crate) struct Learning {
     /// The version of the map in which it began.
     pub(crate) since: u64,
     pub(crate) progress: Progress,
+    /// Above a tier: by slice of the range, the last version before it was sent all changes.
+    since_versions: Vec<Version>,
+    /// When it was looked last whether all before them is written back.
+    looked_ns: u64,
     /// Since when it has no reader, or a walk appends nothing; 0 while it goes on.
     stands_since_ns: u64,
 }
 
 impl Learning {
     pub(crate) fn new(cell: CellId, since: u64) -> Self {
-        Self { cell, since, progress: Progress::Waiting, stands_since_ns: 0 }
+        let (progress, since_versions) = (Progress::Waiting, Vec::new());
+        Self { cell, since, progress, since_versions, looked_ns: 0, stands_since_ns: 0 }
     }
 
     /// Whether it is sent the changes of the range.
     pub(crate) fn is_sent(&self) -> bool {
         !matches!(self.progress, Progress::Waiting)
+    }
+
+    /// Whether it waits until all is written back that it was not sent as changes.
+    pub(crate) fn waits_for_below(&self) -> bool {
+        matches!(self.progress, Progress::Dirty)
     }
 
     /// Whether its acknowledgements count.
@@ -104,6 +120,11 @@ impl Learning {
         match &mut self.progress {
             Progress::Waiting | Progress::Ready => return false,
             Progress::States(next) => {
+                if self.since_versions.is_empty() && ring.cell.tiered().is_some() {
+                    // It reads the logs already.
+                    let engine = ring.cell.engine();
+                    self.since_versions = slices.iter().map(|it| engine.last_version(it)).collect();
+                }
                 let numbers = slices.numbers();
                 let start = (*next).max(numbers.start);
                 let end = numbers.end.min(start + SLICES_MAX);
@@ -143,6 +164,11 @@ impl Learning {
             }
             Progress::Tail(ends) => {
                 if copy.has_acked(ends) {
+                    self.progress = Progress::Dirty;
+                }
+            }
+            Progress::Dirty => {
+                if self.is_written_back(slices, ring, now) {
                     self.progress = Progress::Counted;
                     return true;
                 }
@@ -159,6 +185,25 @@ impl Learning {
             }
         }
         false
+    }
+}
+
+impl Learning {
+    /// Whether all that the learner was not sent as changes is written back, or was changed since:
+    /// it has no journal of it.
+    fn is_written_back(&mut self, slices: SliceRange, ring: &RingCell, now: Now) -> bool {
+        let Some(tiered) = ring.cell.tiered() else { return true };
+        if now.mono_ns < self.looked_ns + LOOK_NS {
+            return false;
+        }
+        self.looked_ns = now.mono_ns;
+        let (first, versions) = (slices.numbers().start, &self.since_versions);
+        let since = |slice: SliceId| versions.get(slice.index() - first).copied();
+        let is = tiered.tier().is_written_back(slices, |it| since(it).unwrap_or(Version::ZERO));
+        if !is {
+            tiered.want_all();
+        }
+        is
     }
 }
 

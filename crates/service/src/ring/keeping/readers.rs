@@ -151,8 +151,9 @@ impl Readers {
                 let of = copies.iter().filter(|copy| cells.contains(&copy.cell));
                 let readers = of.map(|copy| copy.readers[lane.index()].0);
                 let held = hold.and_then(|hold| hold.readers.get(lane.index()).copied());
-                let marks: Vec<_> =
-                    readers.chain(held).map(|reader| (reader, Mark::Acknowledged)).collect();
+                let acknowledged = readers.chain(held).map(|it| (it, Mark::Acknowledged));
+                let journal = ring.cell.tiered().and_then(|it| it.tier().waits_for(lane));
+                let marks: Vec<_> = acknowledged.chain(journal).collect();
                 of_lane.set_level(level, &marks);
             }
             if !is_alone {

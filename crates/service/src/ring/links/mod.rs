@@ -4,6 +4,7 @@
 //! To read it, begin with `link`, then `peers`, the links on which this cell asks, and `streams`,
 //! with `stream_out` and `stream_in`, the way of a change to a copy.
 
+mod acks;
 mod kind;
 mod link;
 mod peers;

@@ -1,10 +1,11 @@
 //! A stream from a primary: applies what stands in it, in order, each entry once.
 
+use super::acks::Acks;
 use crate::fence;
 use crate::ring::cell::RingCell;
 use crate::ring::copies::slice_state;
 use crate::ring::copies::{
-    ENTRY_KIND, Lane, OldEntry, Origin, Promised, REACH_KIND, StreamPromise,
+    ENTRY_KIND, Lane, OldEntry, Origin, Promised, REACH_KIND, StreamPromise, WRITTEN_BACK_KIND,
 };
 use crate::ring::jump::{COUNTER_JUMP, jump};
 use crate::ring::reason::Reason;
@@ -16,11 +17,15 @@ use effects::{Entry, Made, Records};
 use engine::{Applied, KEY_BYTES_MAX};
 use ring::CellId;
 use std::sync::Arc;
+use tier::encode_copied;
 
 /// What has not changed is said again after this time.
 const SAID_NS: u64 = 100_000_000;
 /// How long a change may wait for memory that was promised to it, or that was not.
 const FULL_NS: u64 = 1_000_000_000;
+
+/// Slices whose states are journaled in one entry, at most.
+const STATES_AT_ONCE: usize = 1024;
 
 /// Entries that are looked at together before the first of them is applied.
 const AHEAD: usize = 16;
@@ -51,6 +56,8 @@ pub(crate) struct StreamIn {
     pub(crate) promise: Arc<StreamPromise>,
     /// Since when a change waits for memory.
     pub(crate) full_since_ns: Option<u64>,
+    /// Above a tier: what is applied and not acknowledged.
+    pub(crate) acks: Acks,
 }
 
 /// The entries of a frame.
@@ -139,7 +146,7 @@ impl StreamIn {
             Entry::Change { slice, version, effect, tag } => {
                 self.check(slice, Some(version), with)?;
                 with.ring.room.sees(effect.change.value_bytes());
-                apply(with, slice, &effect, version)?;
+                copy(with, slice, &effect, version)?;
                 if let Some(tag) = tag {
                     with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
                 }
@@ -152,8 +159,12 @@ impl StreamIn {
                 apply(with, slice, &effect, version)
             }
             Entry::Barrier(slices, number) => {
-                let follows = |slice: SliceId| self.check(slice, None, with);
-                end_items((slices, number), (self.lane, self.lanes), follows, with.ring)
+                let (ring, map_version) = (with.ring, with.map_version);
+                let follows = |slice: SliceId| {
+                    let is_ours = ring.origins.accepts(slice, (self.cell, map_version), None);
+                    is_ours.then_some(()).ok_or(Some(Reason::NotFollowing))
+                };
+                end_items((slices, number), (self.lane, self.lanes), follows, with)
             }
             Entry::Other { kind, bytes, .. } => self.apply_other(kind, bytes, with),
             Entry::Skipped => Ok(()),
@@ -179,7 +190,7 @@ impl StreamIn {
     fn apply_old(&self, old: &OldEntry<'_>, with: &mut With<'_>) -> Result<(), Option<Reason>> {
         match old.entry {
             Entry::Change { slice, version, effect, tag } if old.slices.contains(slice) => {
-                apply(with, slice, &effect, version)?;
+                copy(with, slice, &effect, version)?;
                 if let Some(tag) = tag {
                     with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
                 }
@@ -188,7 +199,7 @@ impl StreamIn {
             Entry::Barrier(slices, number) => {
                 let is_of = |slice: SliceId| old.slices.contains(slice);
                 let follows = |slice| is_of(slice).then_some(()).ok_or(Some(Reason::Malformed));
-                end_items((slices, number), (old.lane, old.lanes), follows, with.ring)
+                end_items((slices, number), (old.lane, old.lanes), follows, with)
             }
             Entry::Other { kind: tag_state::NOTHING_KIND, bytes, .. } => {
                 let nothing = tag_state::decode_nothing(bytes);
@@ -210,14 +221,18 @@ impl StreamIn {
         let (engine, malformed) = (with.ring.cell.engine(), Some(Reason::Malformed));
         match kind {
             slice_state::KIND => {
+                let mut learned = Vec::new();
                 for state in slice_state::decode(bytes).ok_or(malformed)? {
                     if self.accepts(state.slice, None, with) {
                         engine.advance(state.slice, state.last);
                         engine.barrier(state.slice, state.barrier);
                         with.ring.flushed.set(state.slice, state.flushed);
+                        learned.push(state.slice);
                     }
                 }
+                with.journal_states(&learned)?;
             }
+            WRITTEN_BACK_KIND => with.journal(tier::WRITTEN_BACK, bytes)?,
             fence::KIND => {
                 let (slice, epoch) = fence::decode(bytes).ok_or(malformed)?;
                 self.check(slice, Some(Version::new(epoch, 0)), with)?;
@@ -254,11 +269,13 @@ fn end_items(
     (slices, number): (SliceRange, u32),
     (lane, lanes): (u8, u8),
     follows: impl Fn(SliceId) -> Result<(), Option<Reason>>,
-    ring: &RingCell,
+    with: &mut With<'_>,
 ) -> Result<(), Option<Reason>> {
-    let (engine, flushed) = (ring.cell.engine(), &ring.flushed);
+    let (engine, flushed) = (with.ring.cell.engine(), &with.ring.flushed);
     let lane_of = |slice: &SliceId| slice.index() * usize::from(lanes) / SLICES;
-    for slice in slices.iter().filter(|slice| lane_of(slice) == usize::from(lane)) {
+    let of_lane = slices.iter().filter(|slice| lane_of(slice) == usize::from(lane));
+    let of_lane: Vec<_> = of_lane.collect();
+    for slice in of_lane.iter().copied() {
         follows(slice)?;
         // A delayed flush is carried out once in each slice.
         if number != 0 && flushed.of(slice) >= number {
@@ -269,7 +286,7 @@ fn end_items(
             flushed.set(slice, number);
         }
     }
-    Ok(())
+    with.journal_states(&of_lane)
 }
 
 /// What the entries of one frame are applied with.
@@ -284,6 +301,28 @@ struct With<'a> {
 }
 
 impl With<'_> {
+    /// Has the journal know what no record shows of slices, which come in their order: their
+    /// barriers, and their delayed flushes.
+    fn journal_states(&mut self, slices: &[SliceId]) -> Result<(), Option<Reason>> {
+        let Some(tiered) = self.ring.cell.tiered() else { return Ok(()) };
+        let (engine, flushed) = (self.ring.cell.engine(), &self.ring.flushed);
+        for some in slices.chunks(STATES_AT_ONCE) {
+            let mut bytes = Vec::new();
+            for slice in some {
+                tiered.tier().learn(*slice, engine.last_version(*slice));
+                encode_copied(*slice, engine.barrier_of(*slice), flushed.of(*slice), &mut bytes);
+            }
+            self.journal(tier::COPIED_STATES, &bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Appends an entry to each log of what is copied. `Err(None)`: one has no room now.
+    fn journal(&mut self, kind: u8, bytes: &[u8]) -> Result<(), Option<Reason>> {
+        let Some(copied) = &mut self.worker.copied else { return Ok(()) };
+        copied.other_in_all(kind, bytes, &mut Vec::new()).map_err(|_| None)
+    }
+
     /// Keeps what a request has made that another cell has asked for.
     fn keep_tag(&mut self, tag: &RequestTag, (slice, made): (SliceId, Made)) {
         let tags = &self.ring.tags;
@@ -305,13 +344,28 @@ fn look_ahead(records: &mut Records<'_>, ring: &RingCell) {
     ring.origins.look_ahead(ahead.iter().flatten().map(|key| key.id.slice));
 }
 
+/// Applies an item as it is, which the primary writes back, if it has not.
 fn apply(
     with: &mut With<'_>,
     slice: SliceId,
     effect: &Effect<'_>,
     version: Version,
 ) -> Result<(), Option<Reason>> {
-    match with.worker.apply((slice, version), effect, with.now) {
+    outcome(with.worker.apply((slice, version), effect, with.now))
+}
+
+/// Applies a change, which may outlive the primary here.
+fn copy(
+    with: &mut With<'_>,
+    slice: SliceId,
+    effect: &Effect<'_>,
+    version: Version,
+) -> Result<(), Option<Reason>> {
+    outcome(with.worker.copy((slice, version), effect, with.now))
+}
+
+fn outcome(applied: Applied) -> Result<(), Option<Reason>> {
+    match applied {
         Applied::Done | Applied::Stale => Ok(()),
         Applied::Later(_) => Err(None),
         Applied::NoSpace => Err(Some(Reason::NoSpace)),

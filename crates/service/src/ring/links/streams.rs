@@ -1,6 +1,7 @@
 //! The streams of one worker: those of its lanes to copies, and those of other cells that it has
 //! accepted.
 
+use super::acks::Acks;
 use super::link::{Kind, Link};
 use super::role::Role;
 use super::stream_in::{Entries, StreamIn, Taken};
@@ -16,6 +17,9 @@ use session::{ConnId, Order, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// Streams that wait to be opened, at most: each cell has one for each of its lanes.
+const OPENING_MAX: usize = 1024;
+
 /// The streams of one worker.
 pub(crate) struct Streams {
     ring: Arc<RingCell>,
@@ -26,11 +30,18 @@ pub(crate) struct Streams {
     stopped: Vec<ConnId>,
     /// Those of other cells that should be promised more than there was room for.
     short: Vec<ConnId>,
+    /// Those of other cells with acknowledgements that wait for the journal.
+    unacked: Vec<ConnId>,
+    /// Streams that other cells want opened, and the ends of the logs of what is copied that the
+    /// journal must have before: what an earlier connection has applied is acknowledged with that.
+    opening: Vec<(ConnId, Vec<u64>)>,
 }
 
 impl Streams {
     pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
-        Self { ring, worker, out: BTreeMap::new(), stopped: Vec::new(), short: Vec::new() }
+        let (stopped, short, unacked) = (Vec::new(), Vec::new(), Vec::new());
+        let (out, opening) = (BTreeMap::new(), Vec::new());
+        Self { ring, worker, out, stopped, short, unacked, opening }
     }
 
     /// Whether there is something to do when time has passed.
@@ -63,6 +74,45 @@ impl Streams {
                 let purpose = Role::Streams(*cell, *lane).number();
                 orders.push_back(Order::Connect { to: stream.copy.links, purpose });
             }
+        }
+    }
+
+    /// The journal has more of what is copied: those whose acknowledgements wait get turns.
+    pub(crate) fn journaled(&mut self, orders: &mut VecDeque<Order>) {
+        orders.extend(self.unacked.drain(..).map(Order::Turn));
+    }
+
+    /// Whether the journal has all that an earlier connection of the stream may have applied that
+    /// `id` wants opened. Asked again and again.
+    fn may_open(&mut self, id: ConnId) -> bool {
+        let Some(tiered) = self.ring.cell.tiered() else { return true };
+        let at = self.opening.iter().position(|(of, _)| *of == id).unwrap_or_else(|| {
+            // Of a connection that is gone.
+            self.opening.truncate(OPENING_MAX - 1);
+            self.opening.push((id, tiered.tier().copied_ends()));
+            self.opening.len() - 1
+        });
+        tiered.write();
+        let may = tiered.tier().may_acknowledge(&self.opening[at].1);
+        if may {
+            self.opening.swap_remove(at);
+        }
+        may
+    }
+
+    /// Appends the last acknowledgement that the journal allows. If others wait, the link gets a
+    /// turn when the journal has more.
+    fn acknowledge(&mut self, id: ConnId, stream: &mut StreamIn, out: &mut Vec<u8>) {
+        let Some(tiered) = self.ring.cell.tiered() else { return };
+        let mut may_leave = || stream.acks.pop(|ends| tiered.tier().may_acknowledge(ends));
+        let mut last = may_leave();
+        if !stream.acks.is_empty() {
+            self.ring.journal_waits.add(self.worker);
+            add_once(&mut self.unacked, id);
+            last = stream.acks.pop(|ends| tiered.tier().may_acknowledge(ends)).or(last);
+        }
+        if let Some((position, Promised { bytes: granted, wanted })) = last {
+            Frame::Acked { lane: stream.lane, position, granted, wanted }.encode(out);
         }
     }
 
@@ -132,7 +182,11 @@ impl Streams {
     pub(crate) fn promises(&mut self, link: &mut Link, now_ns: u64, out: &mut Vec<u8>) -> bool {
         let id = link.id();
         let Kind::StreamIn(Some(stream)) = &mut link.kind else { return true };
-        if !stream.promise.is_short() {
+        if !stream.acks.is_empty() {
+            self.acknowledge(id, stream, out);
+        }
+        // What it is promised is said with the acknowledgements that wait.
+        if !stream.acks.is_empty() || !stream.promise.is_short() {
             return true;
         }
         let Some(promised) = stream.promise.take(0, now_ns) else { return false };
@@ -199,6 +253,10 @@ impl Streams {
         out: &mut Vec<u8>,
     ) -> bool {
         let (id, cell) = (link.id(), link.cell);
+        if matches!(frame, Frame::StreamOpen { .. }) && !self.may_open(id) {
+            add_once(&mut self.stopped, id);
+            return false;
+        }
         let (lane, refused) = match (&mut link.kind, *frame) {
             (Kind::StreamIn(stream), Frame::StreamOpen { lane, lanes, log_incarnation, end }) => {
                 let opened = self.ring.origins.open(cell, (lane, lanes), log_incarnation, end);
@@ -207,7 +265,8 @@ impl Streams {
                 *stream = opened.map(|(origin, _)| {
                     let promise = self.ring.room.stream();
                     origin.promises(lane, &promise);
-                    StreamIn { cell, lane, lanes, origin, promise, full_since_ns: None, said: None }
+                    let (full_since_ns, said, acks) = (None, None, Acks::default());
+                    StreamIn { cell, lane, lanes, origin, promise, full_since_ns, said, acks }
                 });
                 add_once(&mut self.short, id);
                 (lane, stream.is_none().then_some(Reason::OldLog))
@@ -219,8 +278,18 @@ impl Streams {
                 let entries = Entries { map_version, others_have, first, count, records };
                 let lane = stream.lane;
                 match stream.take(&entries, &self.ring, worker, now) {
-                    Taken::All(position, Promised { bytes: granted, wanted }) => {
-                        Frame::Acked { lane, position, granted, wanted }.encode(out);
+                    Taken::All(position, promised) => {
+                        match self.ring.cell.tiered() {
+                            None => {
+                                let Promised { bytes: granted, wanted } = promised;
+                                Frame::Acked { lane, position, granted, wanted }.encode(out);
+                            }
+                            Some(tiered) => {
+                                stream.acks.push(tiered.tier().copied_ends(), position, promised);
+                                tiered.write();
+                                self.acknowledge(id, stream, out);
+                            }
+                        }
                         if stream.promise.is_short() {
                             add_once(&mut self.short, id);
                         }

@@ -1,0 +1,109 @@
+//! Up to which version the records of each slice are void: those of a part that the cell had in a
+//! range, and has no more.
+//!
+//! ```text
+//! a copy of the range | not in sync | a copy again
+//! records: v1 ... v9  |             | v20 ...
+//!                  floor 9: kept in a file, before the first record of the new part
+//! ```
+//!
+//! A start passes over records up to the floor of their slice. What comes later from a primary has
+//! higher versions than all that it had given before, so no record of a new part is void.
+
+use crate::disk::Disk;
+use crate::sync::{AtomicU64, Ordering};
+use base::{SLICES, SliceId, Version};
+use std::io;
+use std::sync::Arc;
+
+/// The file, and what it is written as before it takes that name.
+const FILE: &str = "floors";
+const NEW_FILE: &str = "floors.new";
+
+const MAGIC: [u8; 8] = *b"VXFLOOR1";
+const CRC_BYTES: usize = 4;
+const BYTES: usize = MAGIC.len() + SLICES * 8 + CRC_BYTES;
+
+/// The floors of all slices.
+pub(crate) struct Floors {
+    disk: Arc<dyn Disk>,
+    of: Box<[AtomicU64]>,
+    /// How often some were raised, and as of which of these times they are on the disk.
+    raised: AtomicU64,
+    saved: AtomicU64,
+}
+
+impl Floors {
+    /// Those that are on the disk; zero for all slices where none are.
+    ///
+    /// # Errors
+    /// When the disk refuses, or the file is not what was written.
+    pub(crate) fn load(disk: &Arc<dyn Disk>) -> io::Result<Self> {
+        let of = (0..SLICES).map(|_| AtomicU64::new(0)).collect();
+        let [raised, saved] = [0, 0].map(AtomicU64::new);
+        let this = Self { disk: disk.clone(), of, raised, saved };
+        if !disk.list()?.iter().any(|name| name == FILE) {
+            return Ok(this);
+        }
+        let mut bytes = vec![0; BYTES];
+        disk.open(FILE)?.read_at(0, &mut bytes)?;
+        let (whole, crc) = bytes.split_at(BYTES - CRC_BYTES);
+        if !whole.starts_with(&MAGIC) || crc32fast::hash(whole).to_le_bytes() != crc {
+            let what = format!("{FILE} is not what was written");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+        }
+        let (versions, _) = whole[MAGIC.len()..].as_chunks();
+        for (floor, version) in this.of.iter().zip(versions) {
+            floor.store(u64::from_le_bytes(*version), Ordering::Relaxed);
+        }
+        Ok(this)
+    }
+
+    /// Records of `slice` with this version or an older one are void.
+    pub(crate) fn of(&self, slice: SliceId) -> Version {
+        Version::from_raw(self.of[slice.index()].load(Ordering::Acquire))
+    }
+
+    /// Raises those of some slices. Returns a number: they are on the disk when that
+    /// [`Floors::is_saved`].
+    pub(crate) fn raise(&self, floors: impl Iterator<Item = (SliceId, Version)>) -> u64 {
+        for (slice, version) in floors {
+            self.of[slice.index()].fetch_max(version.raw(), Ordering::AcqRel);
+        }
+        self.raised.fetch_add(1, Ordering::AcqRel) + 1
+    }
+
+    pub(crate) fn is_saved(&self, number: u64) -> bool {
+        self.saved.load(Ordering::Acquire) >= number
+    }
+
+    /// Whether some were raised that are not on the disk.
+    pub(crate) fn are_behind(&self) -> bool {
+        !self.is_saved(self.raised.load(Ordering::Acquire))
+    }
+
+    /// Writes them to the disk, if some were raised. Called by one thread; it waits for the disk.
+    ///
+    /// # Errors
+    /// When the disk refuses: those from before are there then, or these.
+    pub(crate) fn save(&self) -> io::Result<()> {
+        let number = self.raised.load(Ordering::Acquire);
+        if self.is_saved(number) {
+            return Ok(());
+        }
+        let mut bytes = Vec::with_capacity(BYTES);
+        bytes.extend_from_slice(&MAGIC);
+        for floor in &self.of {
+            bytes.extend_from_slice(&floor.load(Ordering::Acquire).to_le_bytes());
+        }
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+        let file = self.disk.open(NEW_FILE)?;
+        file.set_bytes(0)?;
+        file.write_at(0, &bytes)?;
+        file.sync()?;
+        self.disk.rename(NEW_FILE, FILE)?;
+        self.disk.sync_directory()?;
+        self.saved.fetch_max(number, Ordering::AcqRel);
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! The tier of a cell of a ring, as the ring uses it.
+//!
+//! ```text
+//! copies --lead--> leads --leave--> nothing --void--> empty --> copies again
+//!                    ^                 |
+//!                    +------lead-------+ where the ring recovers it
+//! ```
+
+use crate::backend::{BackendError, Failure};
+use crate::in_ring::{InRing, WrittenBack};
+use crate::index::Cursor;
+use crate::journal::SliceState;
+use crate::rules::Ack;
+use crate::tier::Tier;
+use base::{SliceId, SliceRange, Version};
+use effects::{LaneId, Lanes, Level, Mark, ReaderId};
+use std::sync::Arc;
+
+/// The note below that names the ring.
+const RING_NOTE: &str = "ring";
+
+/// Shards of the index that one step of voiding looks at.
+const SHARDS_AT_ONCE: usize = 32;
+
+/// How far what the journal has of some slices is void.
+#[derive(Clone, Debug, Default)]
+pub struct Voiding(Step);
+
+#[derive(Clone, Debug, Default)]
+enum Step {
+    #[default]
+    Begins,
+    /// All that was appended up to these ends is to be written first.
+    Writes(Vec<u64>),
+    /// Entries of the index are dropped, from here on.
+    Drops(Cursor),
+    /// The floors are to be on the disk.
+    Saves(u64),
+    Done,
+}
+
+impl Voiding {
+    /// Whether the next step waits for the disk.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        matches!(self.0, Step::Writes(_) | Step::Saves(_))
+    }
+}
+
+impl Tier {
+    fn ring(&self) -> &InRing {
+        self.layers.ring.as_ref().expect("invariant: the cell is in a ring")
+    }
+
+    /// Whether the cell is in a ring.
+    #[must_use]
+    pub fn is_in_ring(&self) -> bool {
+        self.layers.ring.is_some()
+    }
+
+    /// Makes what lies below that of the ring with these bytes as its name, or finds that it is.
+    ///
+    /// # Errors
+    /// When it is that of another ring, or of a cell alone, or cannot be used.
+    pub fn claim(&self, ring: &[u8]) -> Result<(), BackendError> {
+        let backend = &self.layers.backend;
+        if backend.claim(RING_NOTE, ring)? {
+            return Ok(());
+        }
+        let what =
+            format!("{} belongs to another ring: give this one a root of its own", backend.name());
+        Err(BackendError { failure: Failure::Permanent, what })
+    }
+
+    /// The logs of what this cell copies. `None` if it is in no ring.
+    #[must_use]
+    pub fn copied(&self) -> Option<&Arc<Lanes>> {
+        self.layers.ring.as_ref().map(|ring| &ring.copied)
+    }
+
+    /// The reader of a log of what this cell leads, and what it must have said before a reply
+    /// leaves; `None`: nothing.
+    #[must_use]
+    pub fn waits_for(&self, lane: LaneId) -> Option<(ReaderId, Mark)> {
+        let mark = self.rules().base().mark()?;
+        Some((self.layers.journal.reader(lane), mark))
+    }
+
+    /// Whether all that this cell has copied up to these ends of the logs may be acknowledged: it
+    /// is written, or durable.
+    #[must_use]
+    pub fn may_acknowledge(&self, ends: &[u64]) -> bool {
+        // What is written back is found in the index: so a copy never says less than that.
+        let ack = self.rules().base().max(Ack::Os);
+        let mut logs = self.ring().copied.logs().zip(ends);
+        logs.all(|((_, log), end)| log.passed(ack.level(), *end))
+    }
+
+    /// What the journal knows of a slice.
+    #[must_use]
+    pub fn state(&self, slice: SliceId) -> SliceState {
+        self.layers.journal.states().state(slice)
+    }
+
+    /// Another cell has shown this version of a slice which this cell copies, or will lead.
+    pub fn learn(&self, slice: SliceId, version: Version) {
+        self.layers.journal.states().learn(slice, version);
+    }
+
+    /// Whether all that was copied up to these ends of the logs is written, so that what they have
+    /// may be led. Writes it, as far as no other thread does.
+    #[must_use]
+    pub fn has_written_copied(&self, ends: &[u64]) -> bool {
+        self.layers.journal.write();
+        self.layers.journal.has_written_copied(ends)
+    }
+
+    /// The ends of the logs of what this cell copies.
+    #[must_use]
+    pub fn copied_ends(&self) -> Vec<u64> {
+        self.ring().copied.logs().map(|(_, log)| log.end()).collect()
+    }
+
+    /// Leads `slices` from now on, of which `last` is the last version of each: what has passed
+    /// `level` is written back. All that was copied of them is written.
+    pub fn lead(&self, slices: SliceRange, level: Level, last: impl Fn(SliceId) -> Version) {
+        for slice in slices.iter() {
+            self.layers.journal.states().learn(slice, last(slice));
+            self.layers.journal.states().goes_on_at(slice, last(slice));
+        }
+        self.lookups.changed_all();
+        self.ring().lead(slices, level);
+    }
+
+    /// Is nothing to `slices` any more: what the journal has of them stays, and nothing is written
+    /// back or looked up.
+    pub fn leave(&self, slices: SliceRange) {
+        self.ring().leave(slices);
+        self.layers.backend.leave(slices);
+        self.lookups.changed_all();
+    }
+
+    /// Takes a step to void what the journal has of `slices`, which this cell has left. Returns
+    /// whether that is done: then nothing of it is left, also after a crash.
+    pub fn void(&self, slices: SliceRange, voiding: &mut Voiding) -> bool {
+        let (journal, floors) = (&self.layers.journal, &self.ring().floors);
+        let Voiding(step) = voiding;
+        match step {
+            Step::Begins => *step = Step::Writes(journal.ends()),
+            Step::Writes(ends) => {
+                journal.write();
+                // What is written later has entries in the index later.
+                if journal.has_written(ends) {
+                    *step = Step::Drops(Cursor::default());
+                }
+            }
+            Step::Drops(cursor) => {
+                let mut next = Some(*cursor);
+                for _ in 0..SHARDS_AT_ONCE {
+                    let Some(at) = next else { break };
+                    let stays = |slice: SliceId| !slices.contains(slice);
+                    next = self.layers.index.walk(at, |hash, _| stays(hash.slice()));
+                }
+                *step = match next {
+                    Some(next) => Step::Drops(next),
+                    None => {
+                        let of = |slice| (slice, journal.states().recorded(slice));
+                        Step::Saves(floors.raise(slices.iter().map(of)))
+                    }
+                };
+            }
+            Step::Saves(number) if floors.is_saved(*number) => *step = Step::Done,
+            Step::Saves(_) | Step::Done => {}
+        }
+        matches!(step, Step::Done)
+    }
+
+    /// Whether floors are to be written to the disk soon: the journal should be synced at once.
+    #[must_use]
+    pub fn has_floors_to_save(&self) -> bool {
+        self.layers.ring.as_ref().is_some_and(|ring| ring.floors.are_behind())
+    }
+
+    /// Called by the thread that syncs. Where the disk refuses, it is tried again: until then
+    /// nothing is copied that they are for.
+    pub(crate) fn save_floors(&self) {
+        if let Some(ring) = &self.layers.ring {
+            let _ = ring.floors.save();
+        }
+    }
+
+    /// Begins to lead below what this cell leads since.
+    pub(crate) fn lead_below(&self) -> Result<(), BackendError> {
+        let Some(ring) = &self.layers.ring else { return Ok(()) };
+        while let Some(slices) = ring.next_to_lead() {
+            self.layers.backend.lead(slices)?;
+            if !ring.leads_below(slices) {
+                self.layers.backend.leave(slices);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this cell is to lead something below that it does not yet.
+    #[must_use]
+    pub fn has_to_lead(&self) -> bool {
+        self.layers.ring.as_ref().is_some_and(|ring| ring.next_to_lead().is_some())
+    }
+
+    /// What was written back since this was asked last, for the copies of it. To be asked after
+    /// each round of the flusher.
+    #[must_use]
+    pub fn take_written_back(&self) -> Vec<WrittenBack> {
+        self.layers.ring.as_ref().map(InRing::take_written_back).unwrap_or_default()
+    }
+
+    /// Whether nothing of `slices` is dirty that is not newer than `since`, by slice.
+    #[must_use]
+    pub fn is_written_back(&self, slices: SliceRange, since: impl Fn(SliceId) -> Version) -> bool {
+        let mut is = true;
+        self.layers.index.for_each(|hash, entry| {
+            let slice = hash.slice();
+            is &= !slices.contains(slice) || entry.version > since(slice);
+        });
+        is
+    }
+}
