@@ -135,6 +135,7 @@ mod tests {
             ceiling: Version::from_raw(slice << 20),
             barrier: Version::from_raw(slice / 2),
             due_s: slice as u32,
+            flushed: 0,
         };
         let states: Vec<_> = (0..SLICES as u64).map(state).collect();
         let note = encode([3; 16], &states);

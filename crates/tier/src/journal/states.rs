@@ -309,7 +309,7 @@ mod tests {
         assert!(higher > below + BELOW_STEP);
         assert!(ask(below + 1).is_some_and(|it| it > below && it <= higher));
         states.saw(slice, Version::from_raw(below));
-        states.saw_barrier(slice);
+        states.saw_barrier(slice, 0);
         assert!(keep(true).is_some(), "a barrier is new");
         assert_eq!(keep(true), None);
     }
