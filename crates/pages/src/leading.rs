@@ -14,7 +14,7 @@
 
 use crate::cache::Cache;
 use crate::led::{Led, SWEPT_AT_ONCE, Successor};
-use crate::name::{self, Id};
+use crate::name::{self, Id, VALUES};
 use crate::objects::{Object, Objects};
 use crate::opening::{Notes, Opened, Run, open};
 use crate::page::{self, Content, Spot};
@@ -22,12 +22,17 @@ use crate::rewrite::{Lengths, Next, Rewritten, gone, rewrite};
 use crate::runs::{RUNS, run_of};
 use crate::store::{LIST_AT_ONCE, Leftover, Store, check_epochs, not_led};
 use base::SliceId;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockWriteGuard};
 use tier::{BackendError, Change, Failure};
 
 /// Names that are kept to be deleted, at most: what is beyond lies there until the next start.
 const LEFTOVERS_MAX: usize = 65_536;
+/// Pages that are read at once to see which records of their own count.
+const READ_AT_ONCE: usize = 8;
 /// Times that a key is looked up while its page is replaced.
 const TRIES_MAX: usize = 16;
 
@@ -38,7 +43,9 @@ pub(crate) struct Leading {
     slots: Vec<RwLock<Slot>>,
     cache: Cache,
     /// Held by the call that changes anything.
-    writing: Mutex<()>,
+    writing: Mutex<Writing>,
+    /// Whether runs are led whose records of their own were not looked at.
+    has_begun: AtomicBool,
     leftovers: Mutex<Leftovers>,
 }
 
@@ -48,6 +55,13 @@ struct Slot {
     led: Option<Arc<Led>>,
     /// How often it was left.
     turn: u64,
+}
+
+/// What the call that changes anything needs.
+#[derive(Default)]
+struct Writing {
+    /// The name up to which records of their own were looked at, until all were.
+    values: Option<String>,
 }
 
 /// Names to delete, and how many of them were left when some were deleted last.
@@ -66,6 +80,7 @@ impl Leading {
             slots: (0..RUNS).map(|_| RwLock::default()).collect(),
             cache: Cache::new(cache_bytes),
             writing: Mutex::default(),
+            has_begun: AtomicBool::new(false),
             leftovers: Mutex::default(),
         }
     }
@@ -81,6 +96,7 @@ impl Leading {
                 slot.led = Some(Arc::new(Led::new(found)));
             }
         }
+        self.has_begun.store(true, Ordering::Relaxed);
         self.leave_over(leftovers);
         Ok(notes)
     }
@@ -111,6 +127,13 @@ impl Leading {
 
     /// A page, from memory or from the bucket; `None` if it is not there.
     fn page(&self, store: &Store, id: Id) -> Result<Option<Arc<Vec<u8>>>, BackendError> {
+        let page = self.read(store, id)?;
+        page.iter().for_each(|page| self.cache.put((store.run, id), page));
+        Ok(page)
+    }
+
+    /// As [`Self::page`], and does not keep it in memory.
+    fn read(&self, store: &Store, id: Id) -> Result<Option<Arc<Vec<u8>>>, BackendError> {
         let of = (store.run, id);
         if let Some(page) = self.cache.get(of) {
             return Ok(Some(page));
@@ -120,9 +143,7 @@ impl Leading {
         if !page::is_page(of, &page) {
             return Err(store.error(Failure::Corrupt, &format!("{name} is not what was written")));
         }
-        let page = Arc::new(page);
-        self.cache.put(of, &page);
-        Ok(Some(page))
+        Ok(Some(Arc::new(page)))
     }
 
     /// Appends the record of a key. Returns whether there is one.
@@ -235,12 +256,15 @@ impl Leading {
     /// Deletes some of what does not count in the runs that are led here: more than was left over
     /// since the last time. What cannot be deleted is tried again later.
     pub(crate) fn tidy(&self) {
-        let _writing = lock(&self.writing);
+        let mut writing = lock(&self.writing);
+        if self.has_begun.swap(false, Ordering::Relaxed) {
+            writing.values = Some(String::new());
+        }
         let count = {
             let Leftovers { names, kept } = &*lock(&self.leftovers);
             SWEPT_AT_ONCE + 2 * names.len().saturating_sub(*kept)
         };
-        self.sweep();
+        self.sweep(&mut writing);
         let mut names = {
             let all = &mut lock(&self.leftovers).names;
             all.split_off(all.len().saturating_sub(count))
@@ -256,8 +280,9 @@ impl Leading {
         leftovers.kept = leftovers.names.len();
     }
 
-    /// Looks at some pages of earlier writers, of one run that is led here.
-    fn sweep(&self) {
+    /// Looks at some pages of earlier writers, of one run that is led here; and after all these at
+    /// some records of their own.
+    fn sweep(&self, writing: &mut Writing) {
         for led in (0..RUNS).filter_map(|number| self.led(number).ok()) {
             match led.sweep() {
                 None => {}
@@ -265,6 +290,55 @@ impl Leading {
                 Some(Err(_)) => return,
             }
         }
+        if let Some(after) = writing.values.take() {
+            writing.values = self.sweep_values(after);
+        }
+    }
+
+    /// Looks at some records of their own that earlier writers have created, after this name: those
+    /// that no page names now are named by none later. Returns the name up to which it has looked;
+    /// `None`: at all.
+    fn sweep_values(&self, mut after: String) -> Option<String> {
+        let Ok(names) = self.objects.list(VALUES, &after, SWEPT_AT_ONCE) else {
+            return Some(after);
+        };
+        let mut read = HashMap::new();
+        for name in &names {
+            let value = name::value_of(name);
+            let of_led = value.and_then(|(key, id)| {
+                let led = self.led(run_of(SliceId::of(&key))).ok()?;
+                (id.epoch < led.store.epoch).then_some((led, key, id))
+            });
+            if let Some((led, key, id)) = of_led
+                && !self.names_value(&led, (&key, id), &mut read)
+            {
+                self.leave_over_of(&led, vec![name.clone()]);
+            }
+            after.clone_from(name);
+            if read.len() == READ_AT_ONCE {
+                return Some(after);
+            }
+        }
+        (names.len() == SWEPT_AT_ONCE).then_some(after)
+    }
+
+    /// Whether the page of `key` names this record of its own. Adds the page to `read`.
+    fn names_value(
+        &self,
+        led: &Led,
+        (key, id): (&[u8], Id),
+        read: &mut HashMap<(usize, Id), Option<Arc<Vec<u8>>>>,
+    ) -> bool {
+        let run = led.run();
+        let Some(entry) = run.map.find(&Spot::of(key)) else { return false };
+        let of = (led.store.run, run.map.entries[entry].page);
+        let page = match read.entry(of) {
+            Entry::Occupied(page) => page.into_mut(),
+            // One that cannot be read now says nothing of its records.
+            Entry::Vacant(place) => place.insert(self.read(&led.store, of.1).ok().flatten()),
+        };
+        let is_named = |page: &Arc<Vec<u8>>| page::find(page, key) == Some(Content::Apart(id));
+        page.as_ref().is_none_or(is_named)
     }
 
     /// Keeps names that do not count any more, to delete them later.

@@ -22,6 +22,7 @@ pub(crate) const FORMAT: &str = "format";
 pub(crate) const EPOCHS: &str = "epoch/";
 pub(crate) const MAPS: &str = "map/";
 pub(crate) const PAGES: &str = "page/";
+pub(crate) const VALUES: &str = "value/";
 pub(crate) const NOTES: &str = "note/";
 
 /// What makes a name one that is used once.
@@ -89,7 +90,13 @@ pub(crate) fn page_of(name: &str) -> Option<(usize, Id)> {
 
 /// The name of a record of its own.
 pub(crate) fn value(key: &[u8], id: Id) -> String {
-    format!("value/{}/{id}", escaped(key))
+    format!("{VALUES}{}/{id}", escaped(key))
+}
+
+/// The key and the id of such a name.
+pub(crate) fn value_of(name: &str) -> Option<(Vec<u8>, Id)> {
+    let (key, id) = name.strip_prefix(VALUES)?.split_once('/')?;
+    Some((unescaped(key)?, Id::parse(id)?))
 }
 
 /// The name of a note.
@@ -100,7 +107,7 @@ pub(crate) fn note(name: &str, id: Id) -> String {
 /// The name of the note, and the id, of such a name.
 pub(crate) fn note_of(name: &str) -> Option<(String, Id)> {
     let (name, id) = name.strip_prefix(NOTES)?.split_once('/')?;
-    Some((unescaped(name)?, Id::parse(id)?))
+    Some((String::from_utf8(unescaped(name)?).ok()?, Id::parse(id)?))
 }
 
 /// The run in a name of this kind, and what follows it.
@@ -126,7 +133,7 @@ fn escaped(bytes: &[u8]) -> String {
     text
 }
 
-fn unescaped(text: &str) -> Option<String> {
+fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -138,7 +145,7 @@ fn unescaped(text: &str) -> Option<String> {
             _ => bytes.push(byte),
         }
     }
-    String::from_utf8(bytes).ok()
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -151,6 +158,9 @@ mod tests {
         assert_eq!(map_of(&map(63, id)), Some((63, id)));
         assert_eq!(page_of(&page(7, id)), Some((7, id)));
         assert_eq!(epoch_of(&epoch(64, 9)), Some((64, 9)));
+        for key in [&b"key"[..], b"a/b", &[0xFF, b'%', b'.']] {
+            assert_eq!(value_of(&value(key, id)), Some((key.to_vec(), id)));
+        }
         for name in ["journal", "a/b", "\u{fc} %", "."] {
             assert_eq!(note_of(&note(name, id)), Some((name.to_owned(), id)));
         }
