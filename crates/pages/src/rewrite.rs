@@ -10,6 +10,8 @@ use tier::{BackendError, Change, Failure};
 
 /// Pages that are read and written at once.
 const PAGES_AT_ONCE: usize = 8;
+/// A page that is written and takes no more than this part of what it may is joined with the next.
+const SHORT_PART: usize = 4;
 
 /// A change of one key.
 pub(crate) struct Next<'a> {
@@ -68,15 +70,15 @@ pub(crate) fn rewrite(
     let entries = &run.map.entries;
     let place = |next: &Next<'_>| run.map.find(&next.spot).unwrap_or(0);
     let groups: Vec<&[Next<'_>]> = changes.chunk_by(|a, b| place(a) == place(b)).collect();
-    let mut kept = 0;
-    for groups in groups.chunks(PAGES_AT_ONCE) {
-        let places: Vec<usize> = groups.iter().map(|group| place(&group[0])).collect();
+    let places: Vec<usize> = groups.iter().map(|group| place(&group[0])).collect();
+    let (mut kept, mut short) = (0, None);
+    for (places_now, groups) in places.chunks(PAGES_AT_ONCE).zip(groups.chunks(PAGES_AT_ONCE)) {
         let ids: Vec<Id> =
-            places.iter().filter_map(|place| entries.get(*place)).map(|it| it.page).collect();
+            places_now.iter().filter_map(|place| entries.get(*place)).map(|it| it.page).collect();
         let names: Vec<String> = ids.iter().map(|id| name::page(store.run, *id)).collect();
         let mut before = ids.iter().zip(again(|| store.objects.get_all(&names))?);
         let mut objects = Vec::new();
-        for (place, group) in places.iter().zip(groups) {
+        for (place, group) in places_now.iter().zip(groups) {
             let rows = match before.next() {
                 Some((id, object)) => rows_of(store, *id, object)?,
                 None => Vec::new(),
@@ -84,14 +86,26 @@ pub(crate) fn rewrite(
             into.map.entries.extend_from_slice(&entries[kept..(*place).min(entries.len())]);
             kept = (place + 1).min(entries.len());
             let first = entries.get(*place).map(|entry| entry.first.clone());
-            let is_changed = has_changed(&rows, group);
+            let is_changed = short.is_some() || has_changed(&rows, group);
             if let (Some(entry), false) = (entries.get(*place), is_changed) {
                 into.map.entries.push(entry.clone());
                 continue;
             }
             into.replaced.extend(entries.get(*place).map(|entry| entry.page));
-            let rows = merge(store, rows, group, lengths, (&mut objects, &mut into.dropped));
-            put_pages(store, &rows, (first.unwrap_or_default(), lengths), into, &mut objects);
+            let (first, mut all) = short.take().unwrap_or((first.unwrap_or_default(), Vec::new()));
+            all.extend(merge(store, rows, group, lengths, (&mut objects, &mut into.dropped)));
+            if let (Some(next), true) = (entries.get(kept), is_short(&all, lengths)) {
+                if places.binary_search(&kept).is_ok() {
+                    short = Some((first, all));
+                    continue;
+                }
+                if let Some(rows) = read_rows(store, next.page) {
+                    all.extend(rows);
+                    into.replaced.push(next.page);
+                    kept += 1;
+                }
+            }
+            put_pages(store, &all, (first, lengths), into, &mut objects);
         }
         into.made.extend(objects.iter().map(|object| object.name.clone()));
         again(|| store.objects.create_all(&objects))?;
@@ -111,6 +125,18 @@ fn rows_of(store: &Store, id: Id, object: Option<Vec<u8>>) -> Result<Vec<Row>, B
     let Some(object) = object else { return Err(gone(store, &name)) };
     let wrong = || store.error(Failure::Corrupt, &format!("{name} is not what was written"));
     page::decode((store.run, id), &object).ok_or_else(wrong)
+}
+
+/// The rows of a page, if it can be read now.
+fn read_rows(store: &Store, id: Id) -> Option<Vec<Row>> {
+    let object = store.objects.get(&name::page(store.run, id)).ok()?;
+    rows_of(store, id, object).ok()
+}
+
+/// Whether a page of these rows is not worth an object.
+fn is_short(rows: &[Row], lengths: Lengths) -> bool {
+    let bytes: usize = rows.iter().map(Row::bytes).sum();
+    !rows.is_empty() && bytes <= lengths.page_bytes / SHORT_PART
 }
 
 /// The error where an object that a map or a page names is not there.

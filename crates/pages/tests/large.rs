@@ -16,6 +16,41 @@ fn begun(objects: &Arc<MemoryObjects>, apart_from: usize) -> Pages {
     pages
 }
 
+/// Pages that shrink are joined, whether their neighbours change too or not.
+#[test]
+fn pages_that_have_shrunk_are_joined() {
+    for at_once in [1, 7, 500] {
+        let objects = Arc::new(MemoryObjects::new());
+        let pages = begun(&objects, 150);
+        put_all(&pages, 7).unwrap();
+        let first = objects.names("page/").len();
+        let keys: Vec<Vec<u8>> =
+            (0..KEYS).map(|number| format!("key/{number}").into_bytes()).collect();
+        let before = objects.calls();
+        // One of ten stays.
+        let rest = keys.chunks(10).flat_map(|ten| &ten[1..]);
+        let rest: Vec<_> = rest.map(|key| Change::Delete { key }).collect();
+        let calls = rest.chunks(at_once).map(|changes| pages.apply(changes).unwrap()).count();
+        let (after, mut now) = (objects.calls(), 0);
+        while now != objects.names("page/").len() {
+            now = objects.names("page/").len();
+            pages.tidy();
+        }
+        assert!(now * 4 <= first, "{at_once} at once: {now} pages, {first} before");
+        // A page is read for each that is written, and one more at most.
+        let (read, written) = (after.read - before.read, after.created - before.created);
+        assert!(read <= 2 * written, "{read} reads, {written} writes, {calls} calls");
+        for (number, key) in keys.iter().enumerate() {
+            let mut record = Vec::new();
+            let is_there = pages.get(key, &mut record).unwrap();
+            assert_eq!(
+                (is_there, is_there && record == [7; 30]),
+                (number % 10 == 0, number % 10 == 0)
+            );
+        }
+    }
+}
+
 fn put_all(pages: &Pages, fill: u8) -> Result<(), BackendError> {
     let keys: Vec<Vec<u8>> = (0..KEYS).map(|number| format!("key/{number}").into_bytes()).collect();
     let record = [fill; 30];
