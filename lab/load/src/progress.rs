@@ -9,6 +9,8 @@ use measure::screen::Line;
 
 /// The time between two lines.
 const EVERY: Duration = Duration::from_secs(1);
+/// Characters of a bar.
+const BAR: usize = 20;
 
 /// The line of one phase; it remembers what it showed last.
 pub(crate) struct Progress<'w> {
@@ -43,6 +45,17 @@ impl<'w> Progress<'w> {
     }
 }
 
+/// How far `done` of `all` is after `time`, drawn, and how long the rest takes at that rate.
+pub(crate) fn bar(time: Duration, done: u64, all: u64) -> String {
+    let part = done.min(all) as f64 / all.max(1) as f64;
+    let filled = (part * BAR as f64) as usize;
+    let left = match done.min(all) {
+        0 => String::new(),
+        _ => format!(", {:.0} s left", time.as_secs_f64() * (1.0 - part) / part),
+    };
+    format!("[{}{}] {:.0} %{left}", "#".repeat(filled), ".".repeat(BAR - filled), part * 100.0)
+}
+
 /// The rate is that since the line before.
 fn text(time: Duration, count: u64, before: (Duration, u64), name: &str, more: &str) -> String {
     let (time_s, passed_s) = (time.as_secs_f64(), time.saturating_sub(before.0).as_secs_f64());
@@ -53,6 +66,20 @@ fn text(time: Duration, count: u64, before: (Duration, u64), name: &str, more: &
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bar_ends_where_all_is_done() {
+        let cases = [
+            (0, "[....................] 0 %"),
+            (250, "[#####...............] 25 %, 6 s left"),
+            (1_000, "[####################] 100 %, 0 s left"),
+            (2_000, "[####################] 100 %, 0 s left"),
+        ];
+        for (done, expected) in cases {
+            assert_eq!(bar(Duration::from_secs(2), done, 1_000), expected);
+        }
+        assert!(bar(Duration::ZERO, 0, 0).ends_with("0 %"));
+    }
 
     #[test]
     fn the_rate_is_that_since_the_line_before() {

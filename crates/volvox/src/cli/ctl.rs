@@ -124,7 +124,8 @@ enum TierCommand {
     },
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// Reads a time of 0.001 to 3,600 seconds.
+pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.001..=SECONDS_MAX).contains(seconds));
     let seconds = seconds.ok_or_else(|| format!("expected seconds, 0.001 to {SECONDS_MAX}"))?;
     Ok(Duration::from_secs_f64(seconds))

@@ -8,6 +8,8 @@
 mod args;
 mod ctl;
 #[cfg(feature = "lab")]
+mod fill;
+#[cfg(feature = "lab")]
 mod measure;
 mod run;
 

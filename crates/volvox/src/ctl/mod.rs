@@ -62,6 +62,15 @@ pub fn ctl(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
     }
 }
 
+/// Writes the answer to `out` as to a file; for a command that asks among other things.
+///
+/// # Errors
+/// As of [`ctl`].
+#[cfg(feature = "lab")]
+pub fn answer_plainly(wanted: &Wanted, out: &mut dyn Write) -> Result<u8, Box<dyn Error>> {
+    answer(wanted, Style::default(), out)
+}
+
 fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<dyn Error>> {
     let take = || Survey::take(&wanted.servers, wanted.timeout);
     match &wanted.question {

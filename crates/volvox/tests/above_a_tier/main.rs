@@ -5,6 +5,8 @@
 
 mod adopted;
 mod commands;
+#[cfg(feature = "lab")]
+mod fill;
 mod flushes;
 mod kills;
 mod operator;

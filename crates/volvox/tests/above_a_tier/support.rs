@@ -33,6 +33,15 @@ pub fn command(directory: &Path, flags: &[&str]) -> Command {
     command
 }
 
+/// What the binary says to `words`, and its exit code.
+pub fn volvox(words: &[&str]) -> (String, Option<i32>) {
+    let command = &mut Command::new(env!("CARGO_BIN_EXE_volvox"));
+    let Output { stdout, stderr, status } =
+        command.env_clear().args(words).output().expect("it runs");
+    let said = [stdout, stderr].concat();
+    (String::from_utf8(said).expect("it is text"), status.code())
+}
+
 /// What a cell says that does not start.
 pub fn refused(directory: &Path, flags: &[&str]) -> String {
     refused_by(&mut command(directory, flags))
@@ -81,14 +90,12 @@ impl Cell {
 
     /// What `volvox ctl tier` says to `words` about it, and its exit code.
     pub fn ctl(&self, words: &[&str]) -> (String, Option<i32>) {
-        let output = Command::new(env!("CARGO_BIN_EXE_volvox"))
-            .env_clear()
-            .args(["ctl", "--server", &format!("127.0.0.1:{}", self.port), "tier"])
-            .args(words)
-            .output()
-            .expect("it runs");
-        let said = [output.stdout, output.stderr].concat();
-        (String::from_utf8(said).expect("it is text"), output.status.code())
+        volvox(&[&["ctl", "--server", &self.address(), "tier"], words].concat())
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
     }
 
     pub fn client(&self) -> Client {
@@ -153,20 +160,25 @@ impl Client {
         keys.iter().map(|key| self.value(key)).collect()
     }
 
-    /// The reply to a `get` of `key`.
+    /// The reply to a `get` of `key`, which is no error.
     fn value(&mut self, key: &str) -> Option<(u32, Vec<u8>)> {
+        self.found(key).unwrap_or_else(|line| panic!("get {key}: {line}"))
+    }
+
+    /// The reply to a `get` of `key`: flags and value, nothing, or the line of an error.
+    pub fn found(&mut self, key: &str) -> Result<Option<(u32, Vec<u8>)>, String> {
         let line = self.line().expect("it answers");
         if line == "END" {
-            return None;
+            return Ok(None);
         }
         let words: Vec<_> = line.split(' ').collect();
-        let ["VALUE", of, flags, bytes] = words[..] else { panic!("get {key}: {line}") };
+        let ["VALUE", of, flags, bytes] = words[..] else { return Err(line) };
         assert_eq!(of, key);
         let mut value = vec![0; bytes.parse::<usize>().expect("a length") + 2];
         self.reader.read_exact(&mut value).expect("it sends the value");
         value.truncate(value.len() - 2);
         assert_eq!(self.line().expect("it answers"), "END");
-        Some((flags.parse().expect("a number"), value))
+        Ok(Some((flags.parse().expect("a number"), value)))
     }
 
     /// Stores a value.

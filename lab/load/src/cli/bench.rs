@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::settings::Settings;
 use crate::conclusion::{Labelled, Report, Study};
 use crate::drive::{self, COMPOSED_BYTES_MAX, Glimpse, Limit, Mode, Observed, Plan, Watch};
-use crate::progress::Progress;
+use crate::progress::{Progress, bar};
 use measure::Error;
 
 /// Pipeline depth of filling: it hides the round trip, and is no burst.
@@ -19,7 +19,12 @@ const FILL_PIPELINE: usize = 16;
 pub(super) fn watched(plan: &Plan, watch: &Watch) -> Result<Observed, Error> {
     let mut progress = Progress::new(watch);
     let observed = drive::run(plan, watch, &mut |glimpse| {
-        progress.show(glimpse.time, glimpse.replies, "replies", || percentiles(glimpse));
+        progress.show(glimpse.time, glimpse.replies, "replies", || match plan.limit {
+            Limit::Requests(all) => {
+                format!("{}  {}", bar(glimpse.time, glimpse.replies, all), percentiles(glimpse))
+            }
+            Limit::Time(_) => percentiles(glimpse),
+        });
     });
     progress.clear();
     observed

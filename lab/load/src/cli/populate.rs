@@ -6,7 +6,7 @@
 use serde_json::json;
 
 use super::bench::{Done, filling, watched};
-use super::settings::Subject;
+use super::settings::{Subject, args_of_words};
 use crate::conclusion::pictures::{by_percentile, over_time, runs_table};
 use crate::conclusion::{Labelled, Report, Study};
 use crate::drive::{Limit, Mode, Plan, Watch};
@@ -33,6 +33,14 @@ pub struct PopulateArgs {
 }
 
 impl PopulateArgs {
+    /// The settings in `words`, as after `load populate`.
+    ///
+    /// # Errors
+    /// The message of the command line's parser.
+    pub fn parse_words(words: &[&str]) -> Result<Self, String> {
+        args_of_words(words)
+    }
+
     /// Stores every key.
     ///
     /// # Errors

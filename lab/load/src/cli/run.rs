@@ -5,10 +5,8 @@
 
 use std::time::Duration;
 
-use clap::Parser as _;
-
 use super::bench;
-use super::settings::Subject;
+use super::settings::{Subject, args_of_words};
 use crate::conclusion::{Labelled, Report, WorkloadText, csv, page};
 use crate::drive::{Limit, Plan, Watch};
 use measure::Error;
@@ -61,13 +59,7 @@ impl RunArgs {
     /// # Errors
     /// The message of the command line's parser.
     pub fn parse_words(words: &[&str]) -> Result<Self, String> {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            run: RunArgs,
-        }
-        let words = std::iter::once("run").chain(words.iter().copied());
-        Line::try_parse_from(words).map(|line| line.run).map_err(|error| error.to_string())
+        args_of_words(words)
     }
 
     /// The plan of the run itself.

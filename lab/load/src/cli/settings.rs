@@ -124,14 +124,8 @@ pub struct Server {
 impl Settings {
     /// The settings in `words`, which a command chose itself.
     pub(super) fn of_words(words: &str) -> Self {
-        #[derive(clap::Parser)]
-        struct Line {
-            #[command(flatten)]
-            settings: Settings,
-        }
-        let words = std::iter::once("settings").chain(words.split_whitespace());
-        let line = <Line as clap::Parser>::try_parse_from(words);
-        line.expect("invariant: a command knows its own settings").settings
+        let words: Vec<_> = words.split_whitespace().collect();
+        args_of_words(&words).expect("invariant: a command knows its own settings")
     }
 
     /// The workload as written, with the defaults of the named workload.
@@ -212,6 +206,21 @@ impl Settings {
         plan.check()?;
         Ok(plan)
     }
+}
+
+/// The arguments in `words`, as after the name of their command.
+///
+/// # Errors
+/// The message of the command line's parser.
+pub(super) fn args_of_words<T: clap::Args>(words: &[&str]) -> Result<T, String> {
+    #[derive(clap::Parser)]
+    struct Line<T: clap::Args> {
+        #[command(flatten)]
+        args: T,
+    }
+    let words = std::iter::once("load").chain(words.iter().copied());
+    let line = <Line<T> as clap::Parser>::try_parse_from(words);
+    line.map(|line| line.args).map_err(|error| error.to_string())
 }
 
 /// The numbers in a file.
