@@ -2,8 +2,8 @@
 //!
 //! `check` is what every change must pass. `--full` adds what needs other builds and programs:
 //! random orders of the engine's steps, real clients on every driver and on a server without the
-//! laboratory, histories of a ring under faults, the gate on instructions per request, the fuzz
-//! targets. Every part runs, also after one that failed.
+//! laboratory, histories of a ring under faults, power cuts, the gate on instructions per request,
+//! the fuzz targets. Every part runs, also after one that failed.
 
 use std::{fs, time::Duration};
 
@@ -86,6 +86,7 @@ fn full(repo: &Repo, stages: &mut Stages) {
         let exec = exec.arg("--volvox").arg(repo.volvox()).cwd(repo.root());
         exec.status(PART_MAX).map(passed)
     });
+    stages.run("power cuts", || prove::power_cuts().map(|()| passed(true)));
     stages.run("instructions per request", || {
         tools::VALGRIND.need()?;
         tools::STRACE.need()?;

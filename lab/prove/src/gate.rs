@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
-use crate::claims::{clients, engine_tests, instructions};
+use crate::claims::{clients, engine_tests, instructions, tier};
 use crate::lab::{Given, Lab};
 
 fn lab() -> Result<Lab> {
@@ -25,6 +25,11 @@ pub fn instructions(is_high: impl Fn(&str, f64) -> bool) -> Result<Vec<(&'static
 /// Whether our server makes at most one call of a kind for each readable event; prints the calls.
 pub fn calls() -> Result<bool> {
     instructions::calls_hold(&lab()?)
+}
+
+/// Cuts the power of our server at level `disk`, on ext4 and XFS; an error where something is lost.
+pub fn power_cuts() -> Result<()> {
+    tier::loss::holds(&lab()?)
 }
 
 /// Runs the clients in use against our server with one driver; true when all pass. `server` is the

@@ -18,6 +18,8 @@ use wait_timeout::ChildExt;
 
 use super::cores::CoreSet;
 
+/// Longest that most programs may take that only set something up.
+pub const WAIT_MAX: Duration = Duration::from_secs(120);
 /// How much of the end of a failing program's output an error message repeats.
 const TAIL_LINES: usize = 12;
 

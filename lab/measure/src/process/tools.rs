@@ -69,6 +69,16 @@ pub const REDIS: Tool = Tool { program: "redis-server", package: "redis-server" 
 pub const REDIS_CLI: Tool = Tool { program: "redis-cli", package: "redis-tools" };
 /// The generator that comes with redis.
 pub const REDIS_BENCHMARK: Tool = Tool { program: "redis-benchmark", package: "redis-tools" };
+/// Serves disks over the network.
+pub const NBDKIT: Tool = Tool { program: "nbdkit", package: "nbdkit" };
+/// Makes a file of such a disk.
+pub const NBDFUSE: Tool = Tool { program: "nbdfuse", package: "libnbd-bin" };
+/// Makes file systems.
+pub const MKFS_EXT4: Tool = Tool { program: "mkfs.ext4", package: "e2fsprogs" };
+/// The same.
+pub const MKFS_XFS: Tool = Tool { program: "mkfs.xfs", package: "xfsprogs" };
+/// Where distributions keep the versions of PostgreSQL.
+const POSTGRES: &str = "/usr/lib/postgresql";
 /// A server that behaves like S3.
 pub const MOTO: PythonTool = PythonTool {
     name: "moto-5.2.5",
@@ -129,6 +139,30 @@ impl Tool {
             None => bail!("package {} was installed but has no {}", self.package, self.program),
         }
     }
+}
+
+/// nbdkit, with plugins in Python.
+pub fn need_nbdkit_python() -> Result<PathBuf> {
+    let nbdkit = NBDKIT.need()?;
+    if Exec::new(&nbdkit).args(["python", "--dump-plugin"]).capture(PROBE_MAX).is_err() {
+        install("nbdkit-plugin-python")?;
+    }
+    Ok(nbdkit)
+}
+
+/// The folder of PostgreSQL's programs, of the newest version where there are several.
+pub fn need_postgres() -> Result<PathBuf> {
+    let newest = || {
+        let versions = fs::read_dir(POSTGRES).ok()?.flatten();
+        let programs = versions.map(|version| version.path().join("bin"));
+        programs.filter(|bin| bin.join("initdb").is_file()).max()
+    };
+    if let Some(bin) = newest() {
+        return Ok(bin);
+    }
+    install("postgresql")?;
+    let Some(bin) = newest() else { bail!("postgresql was installed, and {POSTGRES} is empty") };
+    Ok(bin)
 }
 
 /// A program on the path or in the folders of the system.

@@ -122,6 +122,12 @@ impl Client {
         Ok(self.scratch[..bytes].to_vec())
     }
 
+    /// Reads a number of bytes.
+    pub fn exactly(&mut self, bytes: usize) -> Result<Vec<u8>> {
+        self.skip(bytes)?;
+        Ok(self.scratch.clone())
+    }
+
     /// Reads a line, without its ending.
     pub fn line(&mut self) -> Result<String> {
         let mut line = String::new();

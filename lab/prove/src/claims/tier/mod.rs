@@ -2,6 +2,7 @@
 
 pub mod disk;
 pub mod kill;
+pub mod loss;
 pub mod pressure;
 pub mod price;
 pub mod size;
