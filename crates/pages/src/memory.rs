@@ -84,18 +84,23 @@ impl MemoryObjects {
         self.lock().forgets = true;
     }
 
-    /// Carries out what is late, the first `count` of it.
-    pub fn land(&self, count: usize) {
+    /// Carries out what is late, the first `count` of it. Returns how many objects that has
+    /// created, and how many it has deleted.
+    pub fn land(&self, count: usize) -> [u64; 2] {
         let state = &mut *self.lock();
         let count = count.min(state.late.len());
+        let (mut created, mut deleted) = (0, 0);
         for late in state.late.drain(..count) {
             match late {
                 Late::Create(Object { name, bytes }) => {
-                    _ = state.objects.entry(name).or_insert(bytes)
+                    let before = state.objects.len();
+                    state.objects.entry(name).or_insert(bytes);
+                    created += (state.objects.len() - before) as u64;
                 }
-                Late::Delete(name) => _ = state.objects.remove(&name),
+                Late::Delete(name) => deleted += u64::from(state.objects.remove(&name).is_some()),
             }
         }
+        [created, deleted]
     }
 
     /// Names that begin with `prefix`.

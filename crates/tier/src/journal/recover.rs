@@ -176,6 +176,8 @@ impl<'a> Reading<'a> {
     }
 
     fn finish(mut self, first: impl Fn(SliceId) -> Version) -> Result<Found, RecoverError> {
+        // Also of those that count no more: what was free was free before they were written.
+        self.oldest = self.segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
         self.drop_refused();
         self.drop_void_starts()?;
         let is_begun = !self.segments.is_empty();
@@ -262,8 +264,6 @@ impl<'a> Reading<'a> {
     /// A start that ended before it had written its END has changed nothing: its segments are free.
     /// The END of any other says up to where the starts before it count.
     fn drop_void_starts(&mut self) -> Result<(), RecoverError> {
-        // Also of those: what was free was free before they began.
-        self.oldest = self.segments.iter().map(|it| it.head.oldest).max().unwrap_or(0);
         let mut complete = BTreeSet::new();
         let segments = std::mem::take(&mut self.segments);
         for segment in &segments {
@@ -355,6 +355,11 @@ impl<'a> Reading<'a> {
             }
             before = Some((head.start, head.number));
         }
+        let is_there = |number: u32| self.segments.iter().any(|it| it.head.number == number);
+        // Where a cut stands before the first batch, nothing of that segment counts.
+        let cuts = self.cuts.values().filter(|at| at.offset as usize > SEGMENT_HEAD_BYTES);
+        let cuts = cuts.map(|at| at.segment).filter(|number| *number >= self.oldest);
+        missing.extend(cuts.filter(|number| !is_there(*number)));
         let what = |number| format!("segment number {number} is missing");
         missing.into_iter().try_for_each(|number| self.corrupt(what(number)))
     }
@@ -387,7 +392,11 @@ impl<'a> Reading<'a> {
             self.take(segment, spot, &head, payload)?;
         }
         let rest = &bytes[end..];
-        match of {
+        // Also where nothing of it is whole.
+        let cut_here = |(of, at): &(&(u32, u32), &Spot)| {
+            of.0 == segment.head.start && at.segment == segment.head.number
+        };
+        match of.or_else(|| self.cuts.iter().find(cut_here).map(|(of, _)| *of)) {
             Some(of) if self.cuts.contains_key(&of) => self.check_cut(segment, of, end)?,
             _ => self.look_ahead(segment, rest)?,
         }
@@ -447,7 +456,11 @@ impl<'a> Reading<'a> {
                         known.due_s = state.due_s;
                     }
                 }
-                self.streams.entry(of).or_insert_with(|| Stream::at(spot));
+                let stream = self.streams.entry(of).or_insert_with(|| Stream::at(spot));
+                if stream.next == 0 {
+                    // What comes before it is free, so the batch after it must be the next one.
+                    stream.next = head.first;
+                }
             }
             Kind::End => {}
             Kind::Records => {
@@ -485,7 +498,8 @@ impl<'a> Reading<'a> {
             return Ok(true);
         }
         let missing = *stream.missing.get_or_insert(stream.next);
-        if head.durable < missing {
+        // All that a cut lane has before its cut was durable.
+        if head.durable < missing && !self.cuts.contains_key(&of) {
             return Ok(false);
         }
         stream.missing = None;

@@ -30,6 +30,7 @@ pub(crate) fn sync(journal: &Journal, now: Now) {
         // written without an END does not count.
         return;
     }
+    write_beyond(journal);
     journal.sync(now);
     repair_if_broken(journal, now);
 }
@@ -81,6 +82,35 @@ fn repair(journal: &Journal, now: Now) -> io::Result<()> {
     }
     synced.into_iter().for_each(|synced| journal.note_durable(synced, now));
     Ok(())
+}
+
+/// Writes what the logs have where the journal is full, beyond its length. A flush of all is
+/// granted no room, and takes more than most changes: what waits after it would never be durable,
+/// and so nothing would be free again. Where the disk has no space, that is so until it has some.
+fn write_beyond(journal: &Journal) {
+    journal.write();
+    let segments = &journal.shared.segments;
+    let ready = segments.config().reserve + 1;
+    for lane in &journal.of_lanes {
+        let is_stuck = || {
+            let is_full = segments.available() == 0;
+            is_full && lane.log.end() > lane.written.load(Ordering::Relaxed)
+        };
+        while is_stuck() && !journal.is_broken.load(Ordering::Acquire) {
+            if segments.prepare_beyond(ready).is_err() {
+                return;
+            }
+            let has_written = journal.with_writer(lane, |writer| {
+                writer.takes_reserve = true;
+                let has_written = journal.write_locked(lane, writer);
+                writer.takes_reserve = false;
+                has_written
+            });
+            if !has_written && is_stuck() {
+                return;
+            }
+        }
+    }
 }
 
 /// Closes the segments of a lane. Returns up to where they count; `None` if there are none.

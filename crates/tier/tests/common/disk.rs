@@ -15,13 +15,15 @@
 //! Calls that change something are numbered. A test lets the machine stop at one of them: that call
 //! and all later ones fail, until [`SimDisk::kill`] or [`SimDisk::cut_power`].
 
+use crate::tally::Tally;
 use measure::rng::Rng;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tier::{Disk, File};
 
-/// Bytes that are written as one, or not at all.
+/// Bytes that are written as one, or not at all, where the power is cut, and where a whole sector
+/// is written.
 const SECTOR: usize = 512;
 
 /// How one call fails.
@@ -41,6 +43,33 @@ pub enum Fault {
     Read,
 }
 
+/// What a power cut, or the end of the machine, does.
+const SUBSET: &str = "disk: some sectors of a file survive a power cut, and others do not";
+const OUT_OF_ORDER: &str = "disk: a sector survives, and one that was written before it does not";
+const TORN_WRITE: &str = "disk: a part of one write survives a power cut";
+const OLDER_SECTOR: &str = "disk: a sector survives as it was before its last write";
+const STOPPED_IN_WRITE: &str = "disk: the machine stops when a part of a write is done";
+const LOST_NAME: &str = "disk: a name that was made, or removed, is as it was before";
+/// A bit flips.
+const FLIP: &str = "disk: a bit flips";
+
+/// What may happen to a disk.
+pub const HARM: [&str; 13] = [
+    SUBSET,
+    OUT_OF_ORDER,
+    TORN_WRITE,
+    OLDER_SECTOR,
+    STOPPED_IN_WRITE,
+    LOST_NAME,
+    FLIP,
+    Fault::Write.name(),
+    Fault::ShortWrite.name(),
+    Fault::NoSpace.name(),
+    Fault::Sync.name(),
+    Fault::SyncDirectory.name(),
+    Fault::Read.name(),
+];
+
 /// What a call of the disk does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Call {
@@ -52,6 +81,18 @@ enum Call {
 }
 
 impl Fault {
+    /// What it is called where it is counted.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Write => "disk: a write is refused (EIO)",
+            Self::ShortWrite => "disk: a write is refused when a part is written",
+            Self::NoSpace => "disk: a write finds no space (ENOSPC)",
+            Self::Sync => "disk: a sync is refused, and all is clean after it (EIO)",
+            Self::SyncDirectory => "disk: a sync of the directory is refused",
+            Self::Read => "disk: a read is refused (EIO)",
+        }
+    }
+
     fn hits(self, call: Call) -> bool {
         match self {
             Self::Write | Self::ShortWrite | Self::NoSpace => call == Call::Write,
@@ -138,7 +179,7 @@ impl Contents {
     }
 
     /// Makes any part of what is pending durable. Nothing is pending then.
-    fn settle(&mut self, rng: &mut Rng) {
+    fn settle(&mut self, rng: &mut Rng, tally: &mut Tally) {
         let mut lengths = self.pending.iter().filter_map(|it| match it {
             Pending::Length(bytes) => Some(*bytes),
             Pending::Write { .. } => None,
@@ -148,17 +189,38 @@ impl Contents {
         }
         // How many of 64 sectors survive: often all or none.
         let odds = [0, 0, 2, 32, 62, 64, 64, 64][rng.below(8) as usize];
+        let mut kept = Vec::new();
         for (sector, writes) in self.sectors() {
+            let mut count = 0;
             if rng.below(64) < odds {
-                let count = match rng.below(4) {
+                count = match rng.below(4) {
                     0 if odds < 64 => rng.below(writes.len() as u64 + 1) as usize,
                     _ => writes.len(),
                 };
                 self.keep(sector, &writes, count);
             }
+            kept.push((writes, count));
         }
         self.pending.clear();
+        count_kept(&kept, tally);
     }
+}
+
+/// Counts what happened to the pending writes of the sectors of a file: those of each, and how many
+/// of them survive.
+fn count_kept(sectors: &[(Vec<usize>, usize)], tally: &mut Tally) {
+    let (mut survives, mut is_lost) = (Vec::<usize>::new(), Vec::<usize>::new());
+    for (writes, count) in sectors {
+        survives.extend(&writes[..*count]);
+        is_lost.extend(&writes[*count..]);
+        tally.add_times(OLDER_SECTOR, u64::from((1..writes.len()).contains(count)));
+    }
+    let (first_lost, last_kept) = (is_lost.iter().min(), survives.iter().max());
+    let is_some = |name, is_so: bool, tally: &mut Tally| tally.add_times(name, u64::from(is_so));
+    is_some(SUBSET, first_lost.is_some() && last_kept.is_some(), tally);
+    let is_later = first_lost.zip(last_kept).is_some_and(|(lost, kept)| kept > lost);
+    is_some(OUT_OF_ORDER, is_later, tally);
+    is_some(TORN_WRITE, survives.iter().any(|write| is_lost.contains(write)), tally);
 }
 
 /// Writes into a file, which becomes longer if it must.
@@ -185,6 +247,7 @@ struct State {
     /// A fault, how many calls of its kind go well before it, and how many fail.
     fault: Option<(Fault, u64, u64)>,
     rng: Rng,
+    tally: Tally,
     /// The disk before each call, if a test wants that.
     record: Option<Vec<State>>,
 }
@@ -211,6 +274,7 @@ impl State {
                 left => Some((fault, left - 1, times)),
             };
             if left == 0 {
+                self.tally.add(fault.name());
                 return Entry::Fails(fault);
             }
         }
@@ -269,6 +333,7 @@ impl SimDisk {
             is_stopped: false,
             fault: None,
             rng: Rng::new(seed, 77),
+            tally: Tally::default(),
             record: None,
         })))
     }
@@ -327,6 +392,11 @@ impl SimDisk {
         self.state().others
     }
 
+    /// How often each harm was done.
+    pub fn tally(&self) -> Tally {
+        self.state().tally.clone()
+    }
+
     /// How often a file was read.
     pub fn reads(&self) -> u64 {
         self.state().reads
@@ -354,13 +424,15 @@ impl SimDisk {
 
     /// The power is cut: any part of what was not synced survives.
     pub fn cut_power(&self, rng: &mut Rng) {
-        let mut state = self.state();
-        state.files.iter_mut().for_each(|file| file.settle(rng));
+        let state = &mut *self.state();
+        let tally = &mut state.tally;
+        state.files.iter_mut().for_each(|file| file.settle(rng, tally));
         let (new, old) = (state.names.clone(), state.durable_names.clone());
         let mut names = BTreeMap::new();
         for name in new.keys().chain(old.keys()) {
             let (of_new, of_old) = (new.get(name), old.get(name));
             let kept = if of_new == of_old || rng.below(2) == 0 { of_new } else { of_old };
+            tally.add_times(LOST_NAME, u64::from(of_new != of_old && kept == of_old));
             names.extend(kept.map(|file| (name.clone(), *file)));
         }
         state.durable_names = names;
@@ -397,6 +469,7 @@ impl SimDisk {
     pub fn flip(&self, name: &str, bit: u64) {
         let mut state = self.state();
         let file = *state.names.get(name).expect("a file of this name");
+        state.tally.add(FLIP);
         let contents = &mut state.files[file];
         let (byte, mask) = ((bit / 8) as usize, 1 << (bit % 8));
         Arc::make_mut(&mut contents.durable)[byte] ^= mask;
@@ -478,14 +551,22 @@ impl File for SimFile {
         let mut state = self.disk.state();
         let was_stopped = state.is_stopped;
         let entry = state.enter(Call::Write);
+        // The write of a whole sector is never cut.
+        let is_sector = (at as usize).is_multiple_of(SECTOR) && bytes.len() == SECTOR;
         let part = match entry {
             Entry::Goes => bytes.len(),
             Entry::Stops if was_stopped => 0,
+            Entry::Stops | Entry::Fails(Fault::ShortWrite) if is_sector => {
+                state.rng.below(2) as usize * SECTOR
+            }
             Entry::Stops | Entry::Fails(Fault::ShortWrite) => {
                 state.rng.below(bytes.len() as u64 + 1) as usize
             }
             Entry::Fails(_) => 0,
         };
+        if matches!(entry, Entry::Stops) && (1..bytes.len()).contains(&part) {
+            state.tally.add(STOPPED_IN_WRITE);
+        }
         if part > 0 {
             state.files[self.file].write(at as usize, &bytes[..part]);
         }
@@ -534,7 +615,8 @@ impl File for SimFile {
             Entry::Fails(_) => {
                 let mut rng = state.rng.clone();
                 state.rng.next_u64();
-                state.files[self.file].settle(&mut rng);
+                let state = &mut *state;
+                state.files[self.file].settle(&mut rng, &mut state.tally);
                 Err(io::Error::other("EIO"))
             }
             Entry::Stops => Err(stopped()),

@@ -1,16 +1,32 @@
-//! A backend that stops with the machine of a disk.
+//! A backend that stops with the machine of a disk: keys in memory, or pages of a bucket.
 
+use crate::bucket::Bucket;
 use crate::disk::SimDisk;
+use crate::tally::Tally;
 use backend::MemoryBackend;
 use base::{SliceId, SliceRange};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tier::{Backend, BackendError, Change, Failure, Stored};
 
-/// Keys in memory, next to a disk.
+/// The calls of [`MemoryBackend`] that fail.
+const REFUSED: &str = "keys: a call is refused (5xx)";
+const NOT_ANSWERED: &str = "keys: a call is not answered";
+const FULL: &str = "keys: there is no space (Full)";
+const PERMANENT: &str = "keys: a call is refused for good";
+
+/// What may happen to keys in memory.
+pub const HARM: [&str; 4] = [REFUSED, NOT_ANSWERED, FULL, PERMANENT];
+
+/// Keys next to a disk.
 pub struct SimBackend {
+    /// Where the keys lie, unless they lie in a bucket.
     pub memory: MemoryBackend,
+    pub bucket: Option<Bucket>,
     disk: SimDisk,
+    tally: Mutex<Tally>,
+    /// Whether a part of the journal has changed, so that an older value may be written back.
+    is_harmed: AtomicBool,
     /// Slices whose keys are written together; 0: each key is written for itself.
     group: AtomicUsize,
     /// What happens in the next call that changes something.
@@ -19,8 +35,68 @@ pub struct SimBackend {
 
 impl SimBackend {
     pub fn new(disk: SimDisk) -> Arc<Self> {
-        let (memory, group) = (MemoryBackend::new(), AtomicUsize::new(0));
-        Arc::new(Self { memory, disk, group, during: Mutex::default() })
+        Self::above(disk, None)
+    }
+
+    /// One whose keys lie in pages of a bucket.
+    pub fn in_pages(seed: u64, disk: SimDisk) -> Arc<Self> {
+        let bucket = Bucket::new(seed, disk.clone());
+        Self::above(disk, Some(bucket))
+    }
+
+    fn above(disk: SimDisk, bucket: Option<Bucket>) -> Arc<Self> {
+        Arc::new(Self {
+            memory: MemoryBackend::new(),
+            bucket,
+            disk,
+            tally: Mutex::default(),
+            is_harmed: AtomicBool::new(false),
+            group: AtomicUsize::new(0),
+            during: Mutex::default(),
+        })
+    }
+
+    /// A process begins, and opens what it has.
+    pub fn open(&self) -> Result<(), BackendError> {
+        self.bucket.as_ref().map_or(Ok(()), Bucket::open)
+    }
+
+    /// How often each harm was done.
+    pub fn tally(&self) -> Tally {
+        let mut tally = self.tally.lock().expect("no panic").clone();
+        self.bucket.iter().for_each(|bucket| tally.merge(&bucket.tally()));
+        tally
+    }
+
+    /// Nothing fails any more.
+    pub fn clear_faults(&self) {
+        self.memory.clear_faults();
+        self.bucket.iter().for_each(|bucket| bucket.fail(0));
+    }
+
+    /// The record of a key. `None`: there is none.
+    pub fn record(&self, key: &[u8]) -> Option<Vec<u8>> {
+        match &self.bucket {
+            Some(bucket) => bucket.record(key),
+            None => self.memory.records().remove(key),
+        }
+    }
+
+    /// A part of the journal has changed: what is left of it may be older than what lies here.
+    pub fn harm(&self) {
+        self.is_harmed.store(true, Ordering::Relaxed);
+    }
+
+    fn count<T>(&self, done: &Result<T, BackendError>) {
+        if let Err(error) = done {
+            let name = match error.failure {
+                Failure::Transient => REFUSED,
+                Failure::Unknown => NOT_ANSWERED,
+                Failure::Full => FULL,
+                Failure::Permanent | Failure::Corrupt => PERMANENT,
+            };
+            self.tally.lock().expect("no panic").add(name);
+        }
     }
 
     /// Has the keys of this number of slices written together.
@@ -58,12 +134,15 @@ fn number(key: &[u8], record: &[u8]) -> Option<u64> {
     std::str::from_utf8(&value[..colon]).ok()?.parse().ok()
 }
 
-fn stopped() -> BackendError {
+pub fn stopped() -> BackendError {
     BackendError { failure: Failure::Unknown, what: "the machine has stopped".to_owned() }
 }
 
 impl Backend for SimBackend {
     fn group(&self, slice: SliceId) -> SliceRange {
+        if let Some(bucket) = &self.bucket {
+            return bucket.pages().map_or(SliceRange::NONE, |pages| pages.group(slice));
+        }
         let slices = self.group.load(Ordering::Relaxed);
         let first = slice.index() - slice.index().checked_rem(slices).unwrap_or(0);
         SliceRange::new(first..first + slices)
@@ -73,36 +152,69 @@ impl Backend for SimBackend {
         "simulated"
     }
 
+    fn begin(&self) -> Result<(), BackendError> {
+        self.bucket.as_ref().map_or(Ok(()), |bucket| bucket.pages()?.begin())
+    }
+
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool, BackendError> {
-        if self.disk.is_stopped() { Err(stopped()) } else { self.memory.get(key, into) }
+        if self.disk.is_stopped() {
+            return Err(stopped());
+        }
+        match &self.bucket {
+            Some(bucket) => bucket.pages()?.get(key, into),
+            None => {
+                let done = self.memory.get(key, into);
+                self.count(&done);
+                done
+            }
+        }
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {
         if let Some(work) = self.during.lock().expect("no panic").take() {
             work();
         }
-        let records = self.memory.records();
-        for change in changes {
+        let is_sure = !self.disk.is_stopped() && !self.is_harmed.load(Ordering::Relaxed);
+        for change in changes.iter().filter(|_| is_sure) {
             if let Change::Put { key, record } = change {
-                let (new, old) = (number(key, record), records.get(*key));
-                let old = old.and_then(|old| number(key, old));
+                let (new, old) = (number(key, record), self.record(key));
+                let old = old.and_then(|old| number(key, &old));
                 assert!(new >= old || new.is_none(), "value {new:?} is put over {old:?} below");
             }
         }
+        if let Some(bucket) = &self.bucket {
+            return bucket.pages()?.apply(changes);
+        }
         let (is_done, succeeds) = self.disk.enter();
         let done = if is_done { self.memory.apply(changes) } else { Ok(()) };
+        self.count(&done);
         if succeeds { done } else { Err(stopped()) }
     }
 
+    fn tidy(&self) {
+        if let Some(Ok(pages)) = self.bucket.as_ref().map(Bucket::pages) {
+            pages.tidy();
+        }
+    }
+
     fn is_atomic(&self) -> bool {
-        true
+        self.bucket.is_none()
     }
 
     fn note(&self, name: &str) -> Result<Option<Vec<u8>>, BackendError> {
-        if self.disk.is_stopped() { Err(stopped()) } else { self.memory.note(name) }
+        if self.disk.is_stopped() {
+            return Err(stopped());
+        }
+        match &self.bucket {
+            Some(bucket) => bucket.pages()?.note(name),
+            None => self.memory.note(name),
+        }
     }
 
     fn set_note(&self, name: &str, bytes: &[u8]) -> Result<(), BackendError> {
+        if let Some(bucket) = &self.bucket {
+            return bucket.pages()?.set_note(name, bytes);
+        }
         let (is_done, succeeds) = self.disk.enter();
         let done = if is_done { self.memory.set_note(name, bytes) } else { Ok(()) };
         if succeeds { done } else { Err(stopped()) }

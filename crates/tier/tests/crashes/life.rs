@@ -15,7 +15,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use tier::{
-    Ack, Backend, FLUSH_AT, Loaded, Outcome, Recovered, Rules, Tier, TierConfig, TierError, Wanted,
+    ACK_NAMES, Ack, Backend, FLUSH_AT, Loaded, Outcome, PrefixRule, Recovered, Rules, Tier,
+    TierConfig, TierError, Wanted,
 };
 
 /// The longest value.
@@ -40,6 +41,8 @@ pub struct Config {
     pub adopts: bool,
     /// What a new journal is called.
     pub name: u8,
+    /// Whether keys that begin with the letter of a level have that level, and the others `ack`.
+    pub has_levels: bool,
 }
 
 impl Config {
@@ -54,6 +57,7 @@ impl Config {
             salvages: false,
             adopts: false,
             name: 7,
+            has_levels: false,
         };
         let disk = SimDisk::new(0);
         let backend = SimBackend::new(disk.clone());
@@ -66,9 +70,19 @@ impl Config {
         }
     }
 
+    /// What replies promise.
+    pub fn rules(&self) -> Rules {
+        let of = |(name, ack): &(&str, Ack)| PrefixRule {
+            prefix: format!("{}-", &name[..1]),
+            ack: Some(*ack),
+        };
+        let named: &[_] = if self.has_levels { ACK_NAMES } else { &[] };
+        Rules::new(self.ack, named.iter().map(of).collect()).expect("letters")
+    }
+
     fn tier(&self) -> TierConfig {
         TierConfig {
-            rules: Arc::new(Rules::all(self.ack)),
+            rules: Arc::new(self.rules()),
             salvages: self.salvages,
             adopts: self.adopts,
             in_ring: false,
@@ -122,6 +136,7 @@ impl Life {
         now: Now,
     ) -> Result<Self, TierError> {
         let disk: Arc<dyn tier::Disk> = Arc::new(disk.clone());
+        backend.open().map_err(TierError::Backend)?;
         let backend: Arc<dyn Backend> = backend.clone();
         let first = |_: SliceId| Version::from_raw(FIRST);
         let names = ([config.name; 16], [9; 16]);
@@ -150,11 +165,16 @@ impl Life {
 
     /// Up to where the level of the replies has passed each lane.
     pub fn passed(&self) -> Vec<u64> {
+        self.passed_at(self.ack)
+    }
+
+    /// Up to where a level has passed each lane.
+    pub fn passed_at(&self, ack: Ack) -> Vec<u64> {
         let passed = |(_, log): (LaneId, &Arc<effects::Log>)| {
             let (mut low, mut high) = (0, log.end());
             while low < high {
                 let middle = (low + high).div_ceil(2);
-                match log.passed(self.ack.level(), middle) {
+                match log.passed(ack.level(), middle) {
                     true => low = middle,
                     false => high = middle - 1,
                 }
@@ -279,6 +299,11 @@ impl Life {
     /// Ends all items in second `due_s`.
     pub fn flush_later(&mut self, due_s: u32) -> Result<(), Refused> {
         self.sink.other_in_all(FLUSH_AT, &due_s.to_le_bytes(), &mut Vec::new())
+    }
+
+    /// The last position of each lane.
+    pub fn ends(&self) -> Vec<u64> {
+        self.lanes.logs().map(|(_, log)| log.end()).collect()
     }
 
     /// What a key has that is not in memory.

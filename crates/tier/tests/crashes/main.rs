@@ -3,7 +3,9 @@
 //! | file | what it is |
 //! |---|---|
 //! | `../common/disk` | the disk |
+//! | `../common/tally` | what is counted by name |
 //! | `below` | the backend |
+//! | `bucket` | pages in a bucket |
 //! | `model` | what each key may have |
 //! | `cell` | a cell that ends and begins again |
 //! | `life` | one life of a cell |
@@ -18,9 +20,12 @@
 
 #[path = "../common/disk.rs"]
 mod disk;
+#[path = "../common/tally.rs"]
+mod tally;
 
 mod adopted;
 mod below;
+mod bucket;
 mod cell;
 mod due;
 mod few;
@@ -53,18 +58,62 @@ fn run(seeds: u64, config: Config, plan: Plan) -> Counts {
     let mut all = Counts::default();
     for seed in seeds {
         let counts = World::new(seed, config, plan).run();
-        all.changes += counts.changes;
-        all.refused += counts.refused;
-        all.reads += counts.reads;
-        all.items += counts.items;
-        all.crashes += counts.crashes;
-        all.in_begin += counts.in_begin;
-        all.failures += counts.failures;
-        all.repairs += counts.repairs;
-        all.written_back += counts.written_back;
+        all.merge(&counts);
     }
     println!("{all:?}");
     all
+}
+
+/// Seeds of lives with every harm that found a fault once: a refused head of a segment that is used
+/// again, of which the next start took the old one for missing.
+const ONCE_FAILED: [u64; 1] = [321];
+
+/// Every harm that is done to disk and backend.
+fn all_harm() -> impl Iterator<Item = &'static str> {
+    disk::HARM.into_iter().chain(below::HARM).chain(bucket::HARM)
+}
+
+/// Lives with everything that may happen to them: `HARM_FIRST` is the first seed, `HARM_SEEDS` how
+/// many there are, and `HARM_MIN` how often each harm must have been done.
+#[test]
+fn every_harm_is_done_and_nothing_is_lost_that_was_promised() {
+    let first = number("HARM_FIRST").unwrap_or(0);
+    let seeds: Vec<u64> = match (number("CRASH_SEED"), number("HARM_SEEDS")) {
+        (Some(seed), _) => vec![seed],
+        (None, Some(count)) => (first..first + count).collect(),
+        (None, None) => (0..40).chain(ONCE_FAILED).collect(),
+    };
+    let (least, mut all) = (number("HARM_MIN").unwrap_or(1), Counts::default());
+    let shortest = [1, 2, 3].map(Config::shortest);
+    for seed in &seeds {
+        let (at, turn) = ((seed / 2) as usize, (seed / 12) as usize);
+        let config = Config { has_levels: true, ack: Ack::ALL[turn % 4], ..shortest[turn % 3] };
+        let plan =
+            Plan { faults: true, lives: 8, pages: Some(seed.is_multiple_of(2)), ..Plan::MIXED };
+        let plan = match at % 6 {
+            0 => Plan { flush_later: 20, steps: 100, ..plan },
+            1 => Plan { flips: 60, lives: 12, steps: 80, ..plan },
+            2 => Plan { breaks: 6, sync: 20, flush_all: 20, steps: 200, ..plan },
+            3 => Plan { long: 70, flush: 12, steps: 300, flush_later: 10, ..plan },
+            4 => Plan { changes_lanes: true, lives: 12, steps: 60, ..plan },
+            _ => Plan { lives: 2, steps: 10, ..plan },
+        };
+        all.merge(&World::new(*seed, config, plan).run());
+    }
+    println!("{} seeds, each harm {least} times at least:", seeds.len());
+    println!("{}", all.harm);
+    let Counts { changes, crashes, in_begin, repairs, salvages, flushed_later, .. } = all;
+    println!(
+        "{changes} changes, {} crashes, {in_begin} of them in a start, {repairs} repairs, \
+         {salvages} salvages, {flushed_later} flushes of all that came later",
+        crashes
+    );
+    if !is_one() {
+        let missing: Vec<_> = all_harm().filter(|name| all.harm.of(name) < least).collect();
+        assert!(missing.is_empty(), "done less than {least} times: {missing:?}");
+        let others = [repairs, salvages, flushed_later];
+        assert!(others.iter().all(|count| *count >= least), "{others:?}");
+    }
 }
 
 #[test]

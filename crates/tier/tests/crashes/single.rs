@@ -709,3 +709,103 @@ fn what_a_barrier_has_ended_is_dropped_without_being_read() {
     let reads = cell.disk.reads() - before;
     assert!(reads < 50, "{reads} reads");
 }
+
+#[test]
+fn what_stands_after_a_gap_does_not_count_where_all_before_the_gap_is_free() {
+    for seed in 0..40 {
+        let mut cell = Cell::new(Config { ack: Ack::Os, ..Config::shortest(1) }, 8);
+        cell.set(0, 100).expect("there is room");
+        // Few segments are left, so the lane begins another one, and all before it is free.
+        for _ in 0..10 {
+            cell.life.flush_later(NOW.expiry_s + 100).expect("there is room");
+            cell.life.sink.end_batch();
+            cell.sync();
+        }
+        cell.life.drain(NOW).expect("nothing fails");
+        let durable = cell.life.passed_at(Ack::Disk)[0];
+        cell.set(0, 200).expect("there is room");
+        let bytes = cell.life.tier.report().journal_bytes;
+        // The states of all slices are written, for which the segment has no room.
+        (0..2).for_each(|_| cell.life.flush_later(NOW.expiry_s + 100).expect("there is room"));
+        cell.life.sink.end_batch();
+        cell.life.tier.write();
+        assert!(cell.life.tier.report().journal_bytes > bytes, "it has begun another one");
+        let item = cell.keys[0].last().1.clone().expect("it was set");
+        let (given, key) = (&mut cell.given, &mut cell.keys[0]);
+        let how = (NOW.expiry_s + 50, false);
+        cell.life.touch(given, key, &item, how).expect("there is room");
+        cell.life.sink.end_batch();
+        cell.life.tier.write();
+        cell.keys.iter_mut().for_each(|key| key.kill(durable, durable));
+        cell.disk.cut_power(&mut Rng::new(seed, 9));
+        cell.keys.iter_mut().for_each(KeyModel::cut_power);
+        cell.begin_whole(seed);
+        cell.life.drain(NOW).expect("nothing fails");
+        cell.check();
+    }
+}
+
+#[test]
+fn flushes_of_all_do_not_fill_the_journal_for_good() {
+    for lanes in [1, 3] {
+        for is_later in [false, true] {
+            let mut cell = Cell::new(Config::shortest(lanes), 4);
+            for flush in 0..60 {
+                // It may be full, as for any change.
+                let _ = cell.set(flush % 4, 100);
+                for _ in 0..3 {
+                    let _ = match is_later {
+                        true => cell.life.flush_later(NOW.expiry_s + 100),
+                        false => cell.life.flush_all(&mut cell.keys, SliceRange::ALL),
+                    };
+                }
+                cell.life.sink.end_batch();
+                cell.life.tier.write();
+                cell.sync();
+            }
+            let report = cell.life.tier.report();
+            assert!(report.journal_bytes * 5 > report.journal_bytes_max * 4, "{report:?}");
+            cell.life.drain(NOW).unwrap_or_else(|what| panic!("{lanes}, {is_later}: {what}"));
+            cell.set(0, 100).expect("there is room");
+            cell.check();
+            cell.begin_again();
+            cell.check();
+        }
+    }
+}
+
+#[test]
+fn what_an_earlier_start_had_durable_is_missed_wherever_it_is_broken() {
+    let mut cell = Cell::new(Config::shortest(2), 24);
+    for set in 0..120 {
+        cell.set(set % 24, 15_000).unwrap_or(());
+        cell.sync();
+    }
+    let names = segments(&cell.disk);
+    let used: Vec<_> = names.into_iter().filter(|name| is_used(&cell.disk, name)).collect();
+    assert!(used.len() > 2, "{used:?}");
+    // This start says up to where the one before it counts.
+    cell.begin_again();
+    cell.end();
+    let mut refused = 0;
+    for name in &used {
+        let last = cell.disk.bytes_of(name).iter().rposition(|byte| *byte != 0).unwrap_or(0);
+        for byte in [20, 600, last - 100] {
+            let disk = cell.disk.copy();
+            disk.flip(name, byte as u64 * 8);
+            let backend = cell.backend.copy(disk.clone());
+            match begin((&disk, &backend), &cell.config, &cell.given) {
+                Err(TierError::Journal(_)) => refused += 1,
+                Err(error) => panic!("{error}"),
+                Ok(life) => {
+                    for key in &cell.keys {
+                        let found = life.load(key, NOW).expect("it was read at the start");
+                        let right = key.clone().check(&found, NOW);
+                        right.unwrap_or_else(|what| panic!("byte {byte} of {name}: {what}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused > used.len() * 2, "{refused} of {used:?}");
+}

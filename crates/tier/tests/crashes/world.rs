@@ -5,13 +5,14 @@
 use crate::below::SimBackend;
 use crate::disk::{Fault, SimDisk};
 use crate::life::{Config, Given, Life, Unreadable, VALUE_BYTES_MAX};
-use crate::model::{Item, KeyModel, KeyState};
+use crate::model::{DueModel, Item, KeyModel, KeyState};
+use crate::tally::Tally;
 use backend::Fault as BackendFault;
 use base::{Facts, Now, Refused, Removal, SLICES, SliceId, SliceRange};
 use measure::rng::Rng;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use tier::{Ack, Failure, Stored, TierError};
+use tier::{Ack, Failure, RecoverError, Stored, TierError};
 
 /// How a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +49,12 @@ pub struct Plan {
     pub crashes: bool,
     /// Whether lives have different numbers of lanes.
     pub changes_lanes: bool,
+    /// How many of 1000 steps say that all items end later. Then no step ends those of one slice.
+    pub flush_later: u64,
+    /// Of a hundred starts, those before which a bit flips of what is durable.
+    pub flips: u64,
+    /// What lies below; `None`: that follows from the seed.
+    pub pages: Option<bool>,
 }
 
 impl Plan {
@@ -64,11 +71,14 @@ impl Plan {
         breaks: 0,
         crashes: true,
         changes_lanes: false,
+        flush_later: 0,
+        flips: 0,
+        pages: None,
     };
 }
 
 /// What a run counts, so that a test sees that it has done something.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Counts {
     pub changes: u64,
     pub refused: u64,
@@ -81,6 +91,30 @@ pub struct Counts {
     /// Journals that went on after the disk had refused.
     pub repairs: u64,
     pub written_back: u64,
+    /// Journals that were passed over in part, and brought below.
+    pub salvages: u64,
+    /// Flushes of all that were carried out later.
+    pub flushed_later: u64,
+    /// Each harm that was done to disk and backend.
+    pub harm: Tally,
+}
+
+impl Counts {
+    /// Adds what another run has counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.changes += other.changes;
+        self.refused += other.refused;
+        self.reads += other.reads;
+        self.items += other.items;
+        self.crashes += other.crashes;
+        self.in_begin += other.in_begin;
+        self.failures += other.failures;
+        self.repairs += other.repairs;
+        self.written_back += other.written_back;
+        self.salvages += other.salvages;
+        self.flushed_later += other.flushed_later;
+        self.harm.merge(&other.harm);
+    }
 }
 
 pub struct World {
@@ -93,6 +127,9 @@ pub struct World {
     pub now: Now,
     pub rng: Rng,
     pub counts: Counts,
+    due: DueModel,
+    /// Whether a bit of the journal has flipped.
+    is_harmed: bool,
     /// Up to where each lane of this life is durable for certain.
     durable: Vec<u64>,
     seed: u64,
@@ -100,6 +137,9 @@ pub struct World {
     /// What happened, for the message of a failure.
     events: VecDeque<String>,
 }
+
+/// Times that a life tries to begin.
+const BEGINS_MAX: usize = 300;
 
 /// Events that are shown.
 const EVENTS_MAX: usize = 60;
@@ -112,10 +152,18 @@ impl World {
         let mut rng = Rng::new(seed, of_config);
         // Few slices: they are in all lanes.
         let count = 2 + rng.below(20);
-        let keys = (0..count).map(|number| KeyModel::new(format!("key-{number}").into_bytes()));
-        let backend = SimBackend::new(disk.clone());
-        // Half of all runs are above one that writes a quarter of the slices at once.
-        backend.group_by(if seed % 2 == 1 { SLICES / 4 } else { 0 });
+        let letters: &[&str] =
+            if config.has_levels { &["m-", "o-", "d-", "b-", ""] } else { &[""] };
+        let name =
+            |number: u64| format!("{}key-{number}", letters[number as usize % letters.len()]);
+        let keys = (0..count).map(|number| KeyModel::new(name(number).into_bytes()));
+        // A quarter of all runs is above pages, and another one above something that writes a
+        // quarter of the slices at once.
+        let backend = match plan.pages.unwrap_or(seed % 4 == 3) {
+            true => SimBackend::in_pages(seed, disk.clone()),
+            false => SimBackend::new(disk.clone()),
+        };
+        backend.group_by(if seed % 4 == 1 { SLICES / 4 } else { 0 });
         Self {
             backend,
             keys: keys.collect(),
@@ -126,6 +174,8 @@ impl World {
             now: Now { mono_ns: 1_000_000_000, expiry_s: 1_000_000 },
             rng,
             counts: Counts::default(),
+            due: DueModel::new(),
+            is_harmed: false,
             durable: Vec::new(),
             seed,
             name: 0,
@@ -139,7 +189,10 @@ impl World {
             let Some(life) = self.begin() else { continue };
             self.live(life, number + 1 == self.plan.lives);
         }
-        self.counts
+        let mut counts = std::mem::take(&mut self.counts);
+        counts.harm.merge(&self.disk.tally());
+        counts.harm.merge(&self.backend.tally());
+        counts
     }
 
     #[track_caller]
@@ -161,23 +214,50 @@ impl World {
             let ack = self.config.ack;
             self.config = Config { ack, ..Config::shortest(1 + self.rng.below(3) as usize) };
         }
-        for _ in 0..200 {
+        // What has changed may be noticed by a later start.
+        self.is_harmed |= self.rng.below(100) < self.plan.flips && self.flip();
+        let is_harmed = self.is_harmed;
+        for _ in 0..BEGINS_MAX {
             let crashes = self.plan.crashes && self.rng.below(3) == 0;
             if crashes {
-                let calls = if self.rng.below(2) == 0 { 8 } else { 40 };
+                let calls = [8, 40, 200][self.rng.below(3) as usize];
                 self.disk.stop_after(self.rng.below(calls));
             }
-            let begun =
-                Life::begin((&self.disk, &self.backend), &self.config, &self.given, self.now);
+            self.disturb_bucket(1);
+            let is_refused = self.plan.faults && self.rng.below(6) == 0;
+            if is_refused {
+                let directory = Fault::SyncDirectory;
+                let faults = [Fault::Sync, Fault::Write, Fault::NoSpace, directory, directory];
+                let fault = faults[self.rng.below(5) as usize];
+                self.disk.fail_after(self.rng.below(4), fault);
+            }
+            let config = Config { salvages: is_harmed, ..self.config };
+            let (on, now) = ((&self.disk, &self.backend), self.now);
+            let begun = match Life::begin(on, &self.config, &self.given, now) {
+                Err(TierError::Journal(why @ RecoverError::Corrupt(_)))
+                    if is_harmed && !self.disk.is_stopped() =>
+                {
+                    self.note(format!("salvages: {why}"));
+                    self.counts.salvages += 1;
+                    self.keys.iter_mut().for_each(KeyModel::harm);
+                    self.keys.iter_mut().for_each(KeyModel::salvaged);
+                    let on = (&self.disk, &self.backend);
+                    Life::begin(on, &config, &self.given, now)
+                }
+                begun => begun,
+            };
             match begun {
                 Ok(life) if !self.disk.is_stopped() => {
                     self.note(format!("begins with {} dirty keys", life.tier.dirty()));
                     self.disk.stop_never();
-                    self.keys.iter_mut().for_each(KeyModel::begin);
-                    self.durable = vec![0; self.config.lanes];
-                    self.check_all(&life);
+                    self.backend.clear_faults();
+                    self.begun(&life);
                     return Some(life);
                 }
+                // A service may refuse a start, and so may a disk with a fault.
+                Err(TierError::Backend(_)) if self.backend.bucket.is_some() => {}
+                Err(TierError::Disk(_) | TierError::Journal(RecoverError::Disk { .. }))
+                    if is_refused && !self.disk.is_to_fail() => {}
                 Err(error) if !self.disk.is_stopped() => self.refused(&error),
                 Ok(_) | Err(_) => {}
             }
@@ -185,7 +265,54 @@ impl World {
             let end = if self.rng.below(2) == 0 { End::Kill } else { End::PowerCut };
             self.crash(end, None);
         }
-        self.fail("200 crashes")
+        self.fail("no start succeeds")
+    }
+
+    /// A life has begun.
+    fn begun(&mut self, life: &Life) {
+        match self.due.begin(life.due_s, self.now.expiry_s) {
+            Ok((true, must)) => self.keys.iter_mut().for_each(|key| key.end(must)),
+            Ok((false, _)) => {}
+            Err(what) => self.fail(&what),
+        }
+        self.keys.iter_mut().for_each(KeyModel::begin);
+        self.durable = vec![0; self.config.lanes];
+        self.check_all(life);
+    }
+
+    /// Flips a bit of what was written of a segment. Returns whether there is any.
+    fn flip(&mut self) -> bool {
+        let mut names = tier::Disk::list(&self.disk).unwrap_or_default();
+        names.retain(|name| name.starts_with("segment-"));
+        if names.is_empty() {
+            return false;
+        }
+        let name = names.swap_remove(self.rng.below(names.len() as u64) as usize);
+        let bytes = self.disk.bytes_of(&name);
+        let Some(last) = bytes.iter().rposition(|byte| *byte != 0) else { return false };
+        // Mostly in records, which stand last.
+        let from = if self.rng.below(4) == 0 { 0 } else { last.saturating_sub(60_000) };
+        let at = from + self.rng.below((last + 1 - from) as u64) as usize;
+        self.disk.flip(&name, at as u64 * 8 + self.rng.below(8));
+        self.note(format!("a bit of byte {at} of {name} flips"));
+        self.keys.iter_mut().for_each(KeyModel::harm);
+        self.backend.harm();
+        true
+    }
+
+    /// Lets requests of a bucket fail from now on, some of `of_ten` in ten times, and lets some of
+    /// those land that are late.
+    fn disturb_bucket(&mut self, of_ten: u64) {
+        let Some(bucket) = &self.backend.bucket else { return };
+        if !self.plan.faults {
+            return;
+        }
+        if self.rng.below(10) < of_ten {
+            bucket.fail([2, 20, 200][self.rng.below(3) as usize]);
+        }
+        if self.rng.below(10) < of_ten {
+            bucket.land(1 + self.rng.below(8) as usize);
+        }
     }
 
     fn refused(&self, error: &TierError) -> ! {
@@ -200,24 +327,28 @@ impl World {
         if let Some(life) = life {
             let report = life.tier.report();
             self.note(format!("{} repairs, failure {:?}", report.repairs, report.failure));
-            let (durable, passed) = (&self.durable, life.passed());
-            self.note(format!("passed {passed:?}, durable {durable:?}"));
-            if self.config.ack >= Ack::Disk {
-                self.durable.iter_mut().zip(&passed).for_each(|(to, at)| *to = (*to).max(*at));
-            }
+            // What a reply may show that promises so much.
+            let written = life.passed_at(Ack::Os);
+            let disk = [Ack::Disk, Ack::Backend].map(|ack| life.passed_at(ack)).concat();
+            let lanes = written.len();
+            let durable = (0..lanes).map(|at| self.durable[at].max(disk[at]).max(disk[at + lanes]));
+            self.durable = durable.collect();
+            self.note(format!("written {written:?}, durable {:?}", self.durable));
             for key in &mut self.keys {
                 let lane = life.lanes.lane_of(key.slice).index();
-                key.kill(passed[lane].max(self.durable[lane]), self.durable[lane]);
+                key.kill(written[lane].max(self.durable[lane]), self.durable[lane]);
             }
+            self.due.kill(&written, &self.durable);
         }
         if end == End::PowerCut {
             self.keys.iter_mut().for_each(KeyModel::cut_power);
+            self.due.cut_power();
         }
         match end {
             End::PowerCut => self.disk.cut_power(&mut self.rng),
             End::Kill | End::Clean => self.disk.kill(),
         }
-        self.backend.memory.clear_faults();
+        self.backend.clear_faults();
     }
 
     fn live(&mut self, mut life: Life, is_last: bool) {
@@ -277,7 +408,7 @@ impl World {
 
     /// All is written and written back, and below lies what the model has.
     fn drain(&mut self, life: &mut Life) {
-        self.backend.memory.clear_faults();
+        self.backend.clear_faults();
         if let Err(what) = life.drain(self.now) {
             if life.has_failed() || self.disk.is_to_fail() {
                 return;
@@ -304,10 +435,9 @@ impl World {
 
     /// Below lies what the model has.
     fn check_below(&self) {
-        let records = self.backend.memory.records();
         for key in &self.keys {
-            let record = records.get(&key.key).map(|record| {
-                let stored = Stored::decode(&key.key, record.clone());
+            let record = self.backend.record(&key.key).map(|record| {
+                let stored = Stored::decode(&key.key, record);
                 Item::of(&stored.unwrap_or_else(|| self.fail("a broken record below")))
             });
             let Some(state) = key.known() else { continue };
@@ -322,18 +452,19 @@ impl World {
 
     /// Below lies, of each key, what may have been answered, or what came later.
     fn check_landed(&self, life: &Life) {
-        if self.config.ack != Ack::Backend || self.disk.is_stopped() {
+        let rules = self.config.rules();
+        if !rules.have(Ack::Backend) || self.disk.is_stopped() {
             return;
         }
-        let (records, passed) = (self.backend.memory.records(), life.passed());
-        for key in &self.keys {
+        let passed = life.passed_at(Ack::Backend);
+        for key in self.keys.iter().filter(|key| rules.ack(&key.key) == Ack::Backend) {
             let (at, state) = key.last();
             let has_passed = *at > 0 && *at <= passed[life.lanes.lane_of(key.slice).index()];
             let Some(item) = state.as_ref().filter(|it| has_passed && it.is_alive(self.now)) else {
                 continue;
             };
-            let below = records.get(&key.key);
-            let below = below.and_then(|record| Stored::decode(&key.key, record.clone()));
+            let below = self.backend.record(&key.key);
+            let below = below.and_then(|record| Stored::decode(&key.key, record));
             if below.as_ref().map(Item::of).as_ref() != Some(item) {
                 self.fail(&format!("{item:?} at {at} was answered, and {below:?} lies below"));
             }
@@ -347,7 +478,7 @@ impl World {
 
     /// One step of a life.
     pub fn step(&mut self, life: &mut Life) {
-        let Plan { flush_all, skip, flush, sync, breaks, .. } = self.plan;
+        let Plan { flush_all, flush_later, skip, flush, sync, breaks, .. } = self.plan;
         if self.rng.below(100) < breaks {
             let faults = [Fault::Write, Fault::ShortWrite, Fault::Sync];
             let fault = faults[self.rng.below(3) as usize];
@@ -359,23 +490,38 @@ impl World {
             self.now.mono_ns += self.rng.below(ns);
             self.now.expiry_s = 1_000_000 + (self.now.mono_ns / 1_000_000_000) as u32;
         }
+        self.disturb_bucket(1);
+        let is_due = (1..=self.now.expiry_s).contains(&self.due.now());
         if self.rng.below(1000) < skip {
             let slice = self.any_slice();
             life.skip_versions(slice, self.rng.below(40_000));
         }
-        let done = if self.rng.below(1000) < flush_all {
+        let done = if is_due || self.rng.below(1000) < flush_all {
             let range = match self.rng.below(3) {
+                _ if is_due || flush_later > 0 => SliceRange::ALL,
                 0 => SliceRange::ALL,
                 _ => SliceRange::of(self.any_slice()),
             };
             let done = life.flush_all(&mut self.keys, range);
             self.note(format!("flush_all {range:?}: {done:?}"));
+            if done.is_ok() && flush_later > 0 {
+                self.counts.flushed_later += u64::from(is_due);
+                self.due.push(life.ends(), 0);
+            }
+            done
+        } else if self.rng.below(1000) < flush_later {
+            let due_s = self.now.expiry_s + 1 + self.rng.below(8) as u32;
+            let done = life.flush_later(due_s);
+            self.note(format!("flush_all in {due_s}: {done:?}"));
+            if done.is_ok() {
+                self.due.push(life.ends(), due_s);
+            }
             done
         } else if self.rng.below(100) < sync {
             self.sync(life);
             Ok(())
         } else if self.rng.below(100) < flush {
-            let through = self.config.ack == Ack::Backend && self.rng.below(4) > 0;
+            let through = self.config.rules().have(Ack::Backend) && self.rng.below(4) > 0;
             let all = self.rng.below(2) == 0;
             let flushed = match through {
                 true => life.tier.flush_through(self.now),
