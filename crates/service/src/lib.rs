@@ -74,10 +74,11 @@
 //! | `cell` | `counters`, `effect_log`, `host`, `leases`, `tiered` | what all workers share |
 //! | `fence` | nothing | the question to all copies whether they follow this cell still |
 //! | `replies` | `effect_log`, `fence`, `park` | what replies wait for in that log |
-//! | `tiered` | `replies` | what lies below the memory, as workers and threads share it |
+//! | `tasks` | nothing | what the threads of a tier have to do |
+//! | `tiered` | `replies`, `tasks` | what lies below the memory, as workers and threads share it |
 //! | `long` | `cell` | long values that arrive in pieces, and that are sent in parts |
 //! | `worker` | `cell`, `counters`, `long`, `park`, `replies`, `tiered` | what a worker executes requests with |
-//! | `loader` | `cell`, `tiered`, `worker` | what is not in memory, loaded from below |
+//! | `loader` | `cell`, `tasks`, `tiered`, `worker` | what is not in memory, loaded from below |
 //! | `facts` | nothing | what replies return about an item |
 //! | `retrieve` | `long`, `park`, `tiered`, `worker` | `get`, `gets`, `gat`, `gats` |
 //! | `store` | `park`, `worker` | the other classic commands |
@@ -114,6 +115,7 @@ mod ring;
 mod service;
 mod stats;
 mod store;
+mod tasks;
 #[cfg(test)]
 mod testing;
 mod tiered;

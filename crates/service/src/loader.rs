@@ -1,9 +1,10 @@
 //! What a thread of the tier looks up below with: it loads an item, and installs it in memory.
 
 use crate::cell::Cell;
+use crate::tasks::Task;
 use crate::tiered::Tiered;
 use crate::worker::Worker;
-use base::Now;
+use base::{Now, Version};
 use engine::Filled;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,15 +34,25 @@ impl Loader {
         Some(Self { worker: Worker::new(cell), tiered })
     }
 
-    /// Waits a little for a lookup, and carries it out. Returns whether there may be more to do.
+    /// Waits a little for something to do, and does it. Returns whether there may be more to do.
     pub fn run(&mut self, now: impl Fn() -> Now) -> bool {
-        if let Some(job) = self.tiered.next_job() {
-            self.carry_out(job, now);
+        match self.tiered.next_task() {
+            Some(Task::LookUp(job)) => self.look_up(job, now),
+            Some(Task::Leave(key, version)) => self.drop_item(&key, version, now()),
+            None => {}
         }
         !self.tiered.has_ended()
     }
 
-    fn carry_out(&mut self, job: Job, now: impl Fn() -> Now) {
+    /// Drops the item of a key from memory, unless it is newer than `version`. Where that is not
+    /// possible just then, it stays, as what was read does.
+    fn drop_item(&mut self, key: &[u8], version: Version, now: Now) {
+        self.worker.begin(now);
+        self.worker.drop_item(key, version, now);
+        self.worker.end();
+    }
+
+    fn look_up(&mut self, job: Job, now: impl Fn() -> Now) {
         let mut outcome = Outcome::Failed;
         for _ in 0..TRIES_MAX {
             match self.tiered.tier().load(&job, now()) {

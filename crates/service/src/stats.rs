@@ -268,9 +268,8 @@ fn tier(cell: &Cell, out: &mut Vec<u8>) {
     }
     let rules = tiered.tier().rules().now();
     reply::stat(out, "ack", rules.base());
-    for PrefixRule { prefix, ack } in rules.prefixes() {
-        let level = ack.map_or_else(|| "none".to_owned(), |ack| ack.to_string());
-        reply::stat(out, &format!("ack:{prefix}"), level);
+    for PrefixRule { prefix, policy } in rules.prefixes() {
+        reply::stat(out, &format!("ack:{prefix}"), policy);
     }
 }
 

@@ -13,10 +13,10 @@
 //! error below is never a miss.
 
 use crate::replies::{log_of, several_of};
+use crate::tasks::{Task, Tasks};
 use base::{Now, SliceId};
 use effects::{LaneId, Place};
 use session::{LogId, WorkerId};
-use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -43,8 +43,7 @@ pub struct TierReach {
 /// What the workers of a cell and the threads of its tier share.
 pub struct Tiered {
     tier: Arc<Tier>,
-    jobs: Mutex<VecDeque<Job>>,
-    has_jobs: Condvar,
+    tasks: Arc<Tasks>,
     /// Whether a sync is wanted at once.
     presses: Mutex<bool>,
     pressed: Condvar,
@@ -78,10 +77,17 @@ pub(crate) enum Below {
 
 impl Tiered {
     pub(crate) fn new(tier: Arc<Tier>) -> Self {
+        let tasks = Arc::<Tasks>::default();
+        let (of, rules) = (tasks.clone(), Arc::downgrade(&tier));
+        tier.set_written_back(move |key, version| {
+            let goes_around = |tier: Arc<Tier>| tier.rules().now().goes_around(key);
+            if rules.upgrade().is_some_and(goes_around) {
+                of.leave(key, version);
+            }
+        });
         Self {
             tier,
-            jobs: Mutex::default(),
-            has_jobs: Condvar::new(),
+            tasks,
             presses: Mutex::new(false),
             pressed: Condvar::new(),
             flushes: Mutex::new(false),
@@ -154,7 +160,7 @@ impl Tiered {
         self.has_ended.store(true, Ordering::Release);
         *lock(&self.ended) = true;
         self.ends.notify_all();
-        self.has_jobs.notify_all();
+        self.tasks.wake();
         self.pressed.notify_all();
         self.flush_pressed.notify_all();
     }
@@ -173,10 +179,7 @@ impl Tiered {
         match self.tier.want(slice, key, worker.0, now) {
             Wanted::Missing => return Below::Missing,
             Wanted::Waits | Wanted::Busy => {}
-            Wanted::Job(job) => {
-                lock(&self.jobs).push_back(job);
-                self.has_jobs.notify_one();
-            }
+            Wanted::Job(job) => self.tasks.look_up(job),
         }
         Below::Later
     }
@@ -344,12 +347,9 @@ impl Tiered {
         }
     }
 
-    /// The next lookup to carry out, for which it waits a little.
-    pub(crate) fn next_job(&self) -> Option<Job> {
-        let jobs = lock(&self.jobs);
-        let waits = |jobs: &mut VecDeque<Job>| jobs.is_empty() && !self.has_ended();
-        let waited = self.has_jobs.wait_timeout_while(jobs, WAIT, waits);
-        waited.unwrap_or_else(PoisonError::into_inner).0.pop_front()
+    /// What to do next, for which it waits a little.
+    pub(crate) fn next_task(&self) -> Option<Task> {
+        self.tasks.next(WAIT, || self.has_ended())
     }
 }
 

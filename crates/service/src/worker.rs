@@ -376,6 +376,16 @@ impl Worker {
         engine.fill(pin, &item, now, &mut replies.sink, admit)
     }
 
+    /// Drops the item of a key from memory, unless it is newer than `version`. That is no change:
+    /// it lies below.
+    pub(crate) fn drop_item(&mut self, key: &[u8], version: Version, now: Now) {
+        let pin = self.pin.as_mut().expect("a batch has begun");
+        let replies = self.replies.as_mut().expect("a cell above a tier keeps a log");
+        let effect = Effect { key, change: Change::Remove(Removal::Evicted) };
+        let (slice, above) = (SliceId::of(key), Version::from_raw(version.raw() + 1));
+        let _ = self.cell.engine().apply(pin, slice, &effect, above, now, &mut replies.sink);
+    }
+
     /// Appends the error line of a request that needs a key which cannot be looked up now.
     #[cold]
     pub(crate) fn below_is_busy(&self, out: &mut Vec<u8>) {

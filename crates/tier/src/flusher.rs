@@ -127,6 +127,9 @@ fn apply(layers: &Layers, backs: &[&Back]) -> Result<(), BackendError> {
     layers.backend.apply(&changes.collect::<Vec<_>>())?;
     for back in backs {
         layers.index.written_back(back.hash, back.place, back.version);
+        if let (Some(tell), Some(_)) = (layers.written_back.get(), &back.record) {
+            tell(&back.key, back.version);
+        }
     }
     if let Some(ring) = &layers.ring {
         ring.written_back(

@@ -8,8 +8,8 @@ use crate::key::{KeyHash, KeyHasher};
 use crate::stored::Stored;
 use base::{Now, SliceId, Version};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Times that one lookup follows a key that is changed, or written back, meanwhile.
 const TRIES_MAX: usize = 16;
@@ -36,7 +36,12 @@ pub(crate) struct Layers {
     /// Values that were read from the journal, and from below.
     pub(crate) from_journal: AtomicU64,
     pub(crate) from_below: AtomicU64,
+    /// Is called with each key that was written back, and its version there.
+    pub(crate) written_back: OnceLock<WrittenBack>,
 }
+
+/// Takes a key that was written back, and its version there.
+pub(crate) type WrittenBack = Box<dyn Fn(&[u8], Version) + Send + Sync>;
 
 impl Layers {
     pub(crate) fn new(
@@ -47,7 +52,8 @@ impl Layers {
         ring: Option<InRing>,
     ) -> Self {
         let [from_journal, from_below] = [0, 0].map(AtomicU64::new);
-        Self { journal, index, hasher, backend, ring, from_journal, from_below }
+        let written_back = OnceLock::new();
+        Self { journal, index, hasher, backend, ring, from_journal, from_below, written_back }
     }
 
     /// Whether a change of a key finds a place: the index is not full, or names the key already.

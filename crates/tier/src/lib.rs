@@ -60,6 +60,6 @@ pub use layers::Loaded;
 pub use live_rules::LiveRules;
 pub use lookups::{Begun, Finished, Lookups, MISSING_NS, Outcome, Ticket, Waiters};
 pub use member::Voiding;
-pub use rules::{ACK_NAMES, Ack, PREFIXES_MAX, PrefixRule, Rules, RulesError};
+pub use rules::{ACK_NAMES, Ack, PREFIXES_MAX, Policy, PrefixRule, Rules, RulesError};
 pub use stored::Stored;
 pub use tier::{Job, Recovered, Summary, Tier, TierConfig, TierReport, Wanted};

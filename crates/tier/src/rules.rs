@@ -31,6 +31,55 @@ pub const ACK_NAMES: &[(&str, Ack)] =
 /// The name of the level of keys that the tier does not keep.
 const NONE: &str = "none";
 
+/// The name of the level of keys that are written around memory.
+const AROUND: &str = "around";
+
+/// What holds for the keys with a prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// The tier keeps them, and a reply promises this.
+    Kept(Ack),
+    /// The same at [`Ack::Backend`], and memory does not keep what was stored: once it lies below,
+    /// only a read brings it back into memory.
+    Around,
+    /// The tier does not keep them: they are in memory alone.
+    Unkept,
+}
+
+impl Policy {
+    /// What a reply promises; `None`: the tier does not keep such keys.
+    #[must_use]
+    pub fn ack(self) -> Option<Ack> {
+        match self {
+            Self::Kept(ack) => Some(ack),
+            Self::Around => Some(Ack::Backend),
+            Self::Unkept => None,
+        }
+    }
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kept(ack) => ack.fmt(f),
+            Self::Around => f.write_str(AROUND),
+            Self::Unkept => f.write_str(NONE),
+        }
+    }
+}
+
+impl FromStr for Policy {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        match word {
+            NONE => Ok(Self::Unkept),
+            AROUND => Ok(Self::Around),
+            word => word.parse().map(Self::Kept).map_err(|why| format!("{why}, {AROUND}, {NONE}")),
+        }
+    }
+}
+
 impl fmt::Display for Ack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let named = ACK_NAMES.iter().find(|(_, ack)| ack == self);
@@ -50,21 +99,18 @@ impl FromStr for Ack {
     }
 }
 
-/// A prefix of keys, and how much replies about such keys promise.
+/// A prefix of keys, and what holds for such keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrefixRule {
     /// What the keys begin with.
     pub prefix: String,
-    /// What a reply promises; `None`: the tier does not keep such keys.
-    pub ack: Option<Ack>,
+    /// What holds for them.
+    pub policy: Policy,
 }
 
 impl fmt::Display for PrefixRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.ack {
-            Some(ack) => write!(f, "{}={ack}", self.prefix),
-            None => write!(f, "{}={NONE}", self.prefix),
-        }
+        write!(f, "{}={}", self.prefix, self.policy)
     }
 }
 
@@ -76,11 +122,8 @@ impl FromStr for PrefixRule {
         let Some((prefix, word)) = item.rsplit_once('=') else {
             return Err(format!("\"{item}\" has no level; write PREFIX=LEVEL"));
         };
-        let ack = match word {
-            NONE => None,
-            word => Some(word.parse().map_err(|why| format!("\"{item}\" has {why}, {NONE}"))?),
-        };
-        Ok(Self { prefix: prefix.to_owned(), ack })
+        let policy = word.parse().map_err(|why| format!("\"{item}\" has {why}"))?;
+        Ok(Self { prefix: prefix.to_owned(), policy })
     }
 }
 
@@ -153,19 +196,19 @@ pub struct Rules {
     most: Ack,
     /// The longest first.
     prefixes: Box<[PrefixRule]>,
-    /// Whether keys with one of them are not kept.
+    /// Whether keys with one of them are not kept, and whether any are written around memory.
     has_unkept: bool,
+    has_around: bool,
 }
 
 impl Rules {
     /// The same for all keys.
     #[must_use]
     pub fn all(base: Ack) -> Self {
-        Self { base, most: base, prefixes: Box::default(), has_unkept: false }
+        Self { base, most: base, prefixes: Box::default(), has_unkept: false, has_around: false }
     }
 
-    /// `base` for all keys but those with one of `prefixes`. Those with `None` are not kept: they
-    /// are in memory alone, as without a tier.
+    /// `base` for all keys but those with one of `prefixes`.
     ///
     /// # Errors
     /// When a prefix is named twice, or too short or long, or there are too many.
@@ -182,23 +225,30 @@ impl Rules {
         if let Some(twice) = prefixes.windows(2).find(|two| two[0].prefix == two[1].prefix) {
             return Err(RulesError::Twice(twice[0].prefix.clone()));
         }
-        let most = prefixes.iter().filter_map(|it| it.ack).fold(base, Ack::max);
-        let has_unkept = prefixes.iter().any(|it| it.ack.is_none());
-        Ok(Self { base, most, prefixes: prefixes.into(), has_unkept })
+        let most = prefixes.iter().filter_map(|it| it.policy.ack()).fold(base, Ack::max);
+        let has = |policy| prefixes.iter().any(|it| it.policy == policy);
+        let (has_unkept, has_around) = (has(Policy::Unkept), has(Policy::Around));
+        Ok(Self { base, most, prefixes: prefixes.into(), has_unkept, has_around })
     }
 
     /// What replies about `key` promise.
     #[inline]
     #[must_use]
     pub fn ack(&self, key: &[u8]) -> Ack {
-        self.find(key).map_or(self.base, |it| it.ack.unwrap_or(Ack::Memory))
+        self.find(key).map_or(self.base, |it| it.policy.ack().unwrap_or(Ack::Memory))
     }
 
     /// Whether the tier keeps `key`. What it does not keep is in memory alone.
     #[inline]
     #[must_use]
     pub fn keeps(&self, key: &[u8]) -> bool {
-        !self.has_unkept || self.find(key).is_none_or(|it| it.ack.is_some())
+        !self.has_unkept || self.find(key).is_none_or(|it| it.policy != Policy::Unkept)
+    }
+
+    /// Whether `key` is written around memory: its item leaves it once it lies below.
+    #[must_use]
+    pub fn goes_around(&self, key: &[u8]) -> bool {
+        self.has_around && self.find(key).is_some_and(|it| it.policy == Policy::Around)
     }
 
     #[inline]
@@ -215,7 +265,7 @@ impl Rules {
     /// Whether replies about any key promise `ack`.
     #[must_use]
     pub fn have(&self, ack: Ack) -> bool {
-        self.base == ack || self.prefixes.iter().any(|it| it.ack == Some(ack))
+        self.base == ack || self.prefixes.iter().any(|it| it.policy.ack() == Some(ack))
     }
 
     /// The prefixes, the longest first.
@@ -248,19 +298,20 @@ impl fmt::Display for Rules {
 mod tests {
     use super::*;
 
-    fn rule(prefix: &str, ack: Option<Ack>) -> PrefixRule {
-        PrefixRule { prefix: prefix.to_owned(), ack }
+    fn rule(prefix: &str, policy: Policy) -> PrefixRule {
+        PrefixRule { prefix: prefix.to_owned(), policy }
     }
 
     fn rules(prefixes: &[(&str, Ack)]) -> Result<Rules, RulesError> {
-        let of = |(prefix, ack): &(&str, Ack)| rule(prefix, Some(*ack));
+        let of = |(prefix, ack): &(&str, Ack)| rule(prefix, Policy::Kept(*ack));
         Rules::new(Ack::Os, prefixes.iter().map(of).collect())
     }
 
     #[test]
     fn what_is_not_kept_is_so_up_to_a_longer_prefix_that_is() {
-        let prefixes = [("a", Some(Ack::Disk)), ("a:", None), ("a:b", Some(Ack::Os))];
-        let prefixes = prefixes.map(|(prefix, ack)| rule(prefix, ack));
+        let (disk, os) = (Policy::Kept(Ack::Disk), Policy::Kept(Ack::Os));
+        let prefixes = [("a", disk), ("a:", Policy::Unkept), ("a:b", os)];
+        let prefixes = prefixes.map(|(prefix, policy)| rule(prefix, policy));
         let rules = Rules::new(Ack::Os, prefixes.to_vec()).expect("three prefixes");
         let of = |key: &str| (rules.keeps(key.as_bytes()), rules.ack(key.as_bytes()));
         assert_eq!([of("b"), of("a")], [(true, Ack::Os), (true, Ack::Disk)]);
@@ -268,8 +319,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_written_around_memory_promises_what_lies_below() {
+        let os = Policy::Kept(Ack::Os);
+        let prefixes = vec![rule("log:", Policy::Around), rule("log:hot:", os)];
+        let rules = Rules::new(Ack::Os, prefixes).expect("two prefixes");
+        let of = |key: &str| (rules.goes_around(key.as_bytes()), rules.ack(key.as_bytes()));
+        assert_eq!([of("a"), of("log:hot:a")], [(false, Ack::Os); 2]);
+        assert_eq!(of("log:a"), (true, Ack::Backend));
+        assert_eq!((rules.most(), rules.have(Ack::Backend)), (Ack::Backend, true));
+    }
+
+    #[test]
     fn a_prefix_is_shown_as_it_is_read() {
-        for text in ["session:=memory", "a=b=disk", "x=os", "user/=backend", "page:=none"] {
+        for text in
+            ["session:=memory", "a=b=disk", "x=os", "user/=backend", "page:=none", "log:=around"]
+        {
             assert_eq!(text.parse::<PrefixRule>().map(|it| it.to_string()), Ok(text.to_owned()));
         }
         let wrong =

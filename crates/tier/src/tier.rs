@@ -404,6 +404,12 @@ impl Tier {
         self.layers.journal.set_notify(Box::new(notify));
     }
 
+    /// Who is to know of each key that was written back, and of its version there. The first call
+    /// counts. It must not wait.
+    pub fn set_written_back(&self, tell: impl Fn(&[u8], Version) + Send + Sync + 'static) {
+        let _ = self.layers.written_back.set(Box::new(tell));
+    }
+
     /// Writes what the logs have. It does not wait for other threads, nor for the disk.
     pub fn write(&self) {
         self.layers.journal.write();

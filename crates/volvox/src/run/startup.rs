@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 
 use super::driver::Chosen;
 use crate::config::{Driver, Loaded, show_size};
-use tier::{Ack, PrefixRule};
+use tier::{Ack, Policy, PrefixRule};
 
 /// Features of memcached that this build does not have.
 const NOT_BUILT_IN: [&str; 3] = ["TLS", "UDP", "binary protocol"];
@@ -49,11 +49,10 @@ pub fn lines(
         if database.has_pages() {
             lines.push(format!("             written back to {database}"));
         }
-        for PrefixRule { prefix, ack } in &loaded.settings.tier.prefixes {
-            lines.push(format!(
-                "             with the prefix \"{prefix}\": {}",
-                ack.map_or(UNKEPT, promise_of)
-            ));
+        for PrefixRule { prefix, policy } in &loaded.settings.tier.prefixes {
+            let around = if *policy == Policy::Around { ", and not in memory" } else { "" };
+            let promise = policy.ack().map_or(UNKEPT, promise_of);
+            lines.push(format!("             with the prefix \"{prefix}\": {promise}{around}"));
         }
     }
     lines.push(format!("off          {}", off(loaded).join(", ")));

@@ -1,6 +1,8 @@
 //! What an answer promises is chosen by the prefix of the key.
 
-use super::support::{Cell, directory, refused, statistic};
+use super::support::{Cell, Client, directory, number_of, refused, statistic};
+
+use std::time::{Duration, Instant};
 
 /// Written back by age, nothing would be in the database before the test has ended.
 const OLD: [&str; 2] = ["--tier-age-s", "86400"];
@@ -49,6 +51,75 @@ fn what_is_answered_at_backend_is_in_the_database_by_every_driver() {
         assert_eq!(lines.iter().filter(|line| line.starts_with("VALUE ")).count(), 3, "{lines:?}");
         assert_eq!(lines[6], "END");
     }
+}
+
+/// Waits until memory has this number of items.
+fn wait_for_items(client: &mut Client, items: u64) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while number_of(client, "stats", "curr_items") != items {
+        assert!(Instant::now() < deadline, "memory has other items");
+    }
+}
+
+#[test]
+fn what_is_written_around_memory_is_loaded_by_the_first_read_by_every_driver() {
+    for driver in ["epoll", "signal", "uring", "threads"] {
+        let directory = directory(&format!("around-{driver}"));
+        let flags = ["--driver", driver, "--tier-prefixes", "log:=around", OLD[0], OLD[1]];
+        let cell = Cell::start(&directory, &flags);
+        let mut client = cell.client();
+        assert_eq!(client.set("other", 3, 0, "stays"), "STORED");
+        for (flushed, request) in [
+            (1, "set log:1 5 0 3\r\none"),
+            (2, "append log:1 0 0 3\r\ntwo"),
+            (3, "touch log:1 1000"),
+        ] {
+            let reply = if request.starts_with("touch") { "TOUCHED" } else { "STORED" };
+            assert_eq!(client.ask(request), reply, "{driver}: {request}");
+            assert_eq!(statistic(&mut client, "flushed_keys"), flushed, "{driver}: {request}");
+            wait_for_items(&mut client, 1);
+        }
+        let loads = statistic(&mut client, "loads_below");
+        for _ in 0..3 {
+            let found = client.get_all(&["log:1".to_owned()]);
+            assert_eq!(found, [Some((5, b"onetwo".to_vec()))], "{driver}");
+        }
+        assert_eq!(statistic(&mut client, "loads_below"), loads + 1, "what was read stays");
+        let token = client.token("log:1");
+        assert_eq!(client.ask(&format!("cas log:1 7 0 3 {token}\r\nnew")), "STORED");
+        wait_for_items(&mut client, 1);
+        assert!(client.token("log:1") > token, "{driver}");
+        assert_eq!(client.ask("delete log:1"), "DELETED");
+        assert_eq!(client.get("log:1"), None);
+        assert_eq!(client.set("log:2", 0, 0, "kept"), "STORED");
+        cell.kill();
+        let cell = Cell::start(&directory, &flags);
+        let mut client = cell.client();
+        assert_eq!((client.get("log:1"), client.get("log:2").as_deref()), (None, Some("kept")));
+    }
+}
+
+#[test]
+fn a_read_beside_what_is_written_around_memory_never_shows_an_older_value() {
+    let flags = ["--tier-prefixes", "log:=around", OLD[0], OLD[1]];
+    let cell = Cell::start(&directory("around-beside"), &flags);
+    let mut writer = cell.client();
+    std::thread::scope(|scope| {
+        let writes = scope.spawn(|| {
+            for value in 1..=300 {
+                assert_eq!(writer.set("log:1", 0, 0, &value.to_string()), "STORED");
+                // What was answered is what is read next.
+                assert_eq!(writer.get("log:1"), Some(value.to_string()));
+            }
+        });
+        let (mut reader, mut last) = (cell.client(), 0);
+        while !writes.is_finished() {
+            let value = reader.get("log:1").map_or(0, |value| value.parse().expect("a number"));
+            assert!(value >= last, "{value} after {last}");
+            last = value;
+        }
+        writes.join().expect("it writes all");
+    });
 }
 
 #[test]
@@ -104,7 +175,7 @@ fn keys_that_the_tier_does_not_keep_are_as_without_one() {
 fn prefixes_that_say_nothing_clear_are_refused() {
     for (prefixes, why) in [
         ("a=os,b=disk,a=memory", "prefix \"a\" is named twice"),
-        ("a=fast", "memory, os, disk, backend, none"),
+        ("a=fast", "memory, os, disk, backend, around, none"),
         ("a", "write PREFIX=LEVEL"),
         ("=os", "1 to 250"),
     ] {

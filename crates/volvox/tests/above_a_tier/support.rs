@@ -202,12 +202,17 @@ impl Client {
 
 /// A number of `stats tier`.
 pub fn statistic(client: &mut Client, name: &str) -> u64 {
-    client.send(b"stats tier\r\n").expect("it takes the request");
+    number_of(client, "stats tier", name)
+}
+
+/// A number of a report.
+pub fn number_of(client: &mut Client, report: &str, name: &str) -> u64 {
+    client.send(format!("{report}\r\n").as_bytes()).expect("it takes the request");
     let mut found = None;
     loop {
         let line = client.line().expect("it answers");
         if line == "END" {
-            return found.unwrap_or_else(|| panic!("stats tier has no {name}"));
+            return found.unwrap_or_else(|| panic!("{report} has no {name}"));
         }
         if let Some(value) = line.strip_prefix(&format!("STAT {name} ")) {
             found = value.parse().ok();
