@@ -74,8 +74,9 @@
 //! | `cell` | `counters`, `effect_log`, `host`, `leases`, `tiered` | what all workers share |
 //! | `fence` | nothing | the question to all copies whether they follow this cell still |
 //! | `replies` | `effect_log`, `fence`, `park` | what replies wait for in that log |
+//! | `press` | nothing | what one thread waits for, and others ask it for |
 //! | `tasks` | nothing | what the threads of a tier have to do |
-//! | `tiered` | `replies`, `tasks` | what lies below the memory, as workers and threads share it |
+//! | `tiered` | `press`, `replies`, `tasks` | what lies below the memory, as workers and threads share it |
 //! | `long` | `cell` | long values that arrive in pieces, and that are sent in parts |
 //! | `worker` | `cell`, `counters`, `long`, `park`, `replies`, `tiered` | what a worker executes requests with |
 //! | `loader` | `cell`, `tasks`, `tiered`, `worker` | what is not in memory, loaded from below |
@@ -85,7 +86,7 @@
 //! | `meta` | `facts`, `long`, `park`, `store`, `tiered`, `worker` | the meta commands |
 //! | `auth` | `worker` | the password before the first request |
 //! | `dump` | `facts`, `worker` | lists of keys |
-//! | `stats` | `cell`, `dump`, `worker` | the reports |
+//! | `stats` | `cell`, `dump`, `tiered`, `worker` | the reports |
 //! | `admin` | `cell`, `dump`, `facts`, `park`, `stats`, `worker` | commands about the cell |
 //! | `service` | `admin`, `auth`, `cell`, `meta`, `park`, `receive`, `retrieve`, `store`, `worker` | the handler |
 //! | `receive` | `meta`, `park`, `store`, `worker` | values that arrive in pieces |
@@ -107,6 +108,7 @@ mod loader;
 mod long;
 mod meta;
 mod park;
+mod press;
 mod receive;
 mod repeat;
 mod replies;

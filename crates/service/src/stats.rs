@@ -12,6 +12,7 @@
 
 use crate::cell::{Baseline, Cell};
 use crate::dump::cachedump;
+use crate::tiered::Tiered;
 use crate::worker::Worker;
 use base::{Now, Owner};
 use memcache::{Refusal, Words, reply};
@@ -51,7 +52,11 @@ pub(crate) fn stats(worker: &mut Worker, now: Now, mut args: Words<'_>, out: &mu
         Some(b"tier") => match args.next() {
             None => tier(cell, out),
             Some(b"flush") => {
-                out.extend_from_slice(tier_flush(cell));
+                out.extend_from_slice(of_tier(cell, Tiered::want_all));
+                return;
+            }
+            Some(b"retry") => {
+                out.extend_from_slice(of_tier(cell, Tiered::retry));
                 return;
             }
             Some(b"policy") => {
@@ -218,11 +223,12 @@ fn volvox(cell: &Cell, out: &mut Vec<u8>) {
     }
 }
 
-/// `stats tier flush`, which is no report: everything is written back at once.
-fn tier_flush(cell: &Cell) -> &'static [u8] {
+/// `stats tier flush` and `stats tier retry`, which are no reports: everything is written back at
+/// once.
+fn of_tier(cell: &Cell, ask: impl Fn(&Tiered)) -> &'static [u8] {
     match cell.tiered() {
         Some(tiered) => {
-            tiered.want_all();
+            ask(tiered);
             reply::OK
         }
         None => b"CLIENT_ERROR this cell has no tier\r\n",
@@ -263,6 +269,7 @@ fn tier(cell: &Cell, out: &mut Vec<u8>) {
         lookups loads_journal loads_below loads_missing loads_failed
         flushed_keys flushed_bytes through repairs
     }
+    reply::stat(out, "full_rounds", tiered.full_rounds());
     if let Some(requests) = report.requests {
         fields! { out, "bucket_", requests: writes written_bytes reads read_bytes lists deletes }
     }

@@ -12,6 +12,7 @@
 //! Invariants: an item is installed only if its key was not changed since its lookup began; an
 //! error below is never a miss.
 
+use crate::press::Press;
 use crate::replies::{log_of, several_of};
 use crate::tasks::{Task, Tasks};
 use base::{Now, SliceId};
@@ -45,17 +46,19 @@ pub struct Tiered {
     tier: Arc<Tier>,
     tasks: Arc<Tasks>,
     /// Whether a sync is wanted at once.
-    presses: Mutex<bool>,
-    pressed: Condvar,
+    syncs: Press,
     /// Whether something is to be written back at once.
-    flushes: Mutex<bool>,
-    flush_pressed: Condvar,
+    flushes: Press,
     /// Whether everything is to be written back, also what is young: from the next sync on, and now
     /// that it is durable.
     wants_all: AtomicBool,
     flushes_all: AtomicBool,
     /// Why nothing was written back, the last time, if it was not.
     unflushed: Mutex<Option<String>>,
+    /// Whether it is tried again at once.
+    retries: Press,
+    /// Rounds that were to write back everything, and have ended.
+    full_rounds: AtomicU64,
     wake: OnceLock<Wake>,
     has_ended: AtomicBool,
     /// The same, for threads that rest.
@@ -88,13 +91,13 @@ impl Tiered {
         Self {
             tier,
             tasks,
-            presses: Mutex::new(false),
-            pressed: Condvar::new(),
-            flushes: Mutex::new(false),
-            flush_pressed: Condvar::new(),
+            syncs: Press::default(),
+            flushes: Press::default(),
             wants_all: AtomicBool::new(false),
             flushes_all: AtomicBool::new(false),
             unflushed: Mutex::default(),
+            retries: Press::default(),
+            full_rounds: AtomicU64::new(0),
             wake: OnceLock::new(),
             has_ended: AtomicBool::new(false),
             ended: Mutex::new(false),
@@ -161,8 +164,7 @@ impl Tiered {
         *lock(&self.ended) = true;
         self.ends.notify_all();
         self.tasks.wake();
-        self.pressed.notify_all();
-        self.flush_pressed.notify_all();
+        [&self.syncs, &self.flushes, &self.retries].iter().for_each(|press| press.wake());
     }
 
     /// Whether [`Tiered::end`] was called.
@@ -204,10 +206,7 @@ impl Tiered {
 
     /// Has the journal synced at once.
     pub(crate) fn press(&self) {
-        let mut presses = lock(&self.presses);
-        if !std::mem::replace(&mut *presses, true) {
-            self.pressed.notify_one();
-        }
+        self.syncs.press();
     }
 
     /// Has the journal synced at once where floors are to be on the disk.
@@ -220,32 +219,49 @@ impl Tiered {
     /// Waits until the journal should be synced at once, which it returns, or for `most`. Returns
     /// early where all has ended.
     pub fn wait_to_sync(&self, most: Duration) -> bool {
-        let presses = lock(&self.presses);
-        let waits = |presses: &mut bool| !*presses && !self.has_ended();
-        let waited = self.pressed.wait_timeout_while(presses, most, waits);
-        std::mem::take(&mut *waited.unwrap_or_else(PoisonError::into_inner).0)
+        self.syncs.wait(most, || self.has_ended())
     }
 
     /// Waits until something is to be written back: at once, or after `most`. Returns early where
     /// all has ended.
     pub fn wait_to_flush(&self, most: Duration) {
-        let presses = lock(&self.flushes);
-        let waits = |presses: &mut bool| !*presses && !self.has_ended();
-        let waited = self.flush_pressed.wait_timeout_while(presses, most, waits);
-        *waited.unwrap_or_else(PoisonError::into_inner).0 = false;
+        self.flushes.wait(most, || self.has_ended());
     }
 
     /// Has the thread that writes back look at once what there is to do.
     pub(crate) fn press_flusher(&self) {
-        if !std::mem::replace(&mut *lock(&self.flushes), true) {
-            self.flush_pressed.notify_one();
-        }
+        self.flushes.press();
     }
 
     /// Has everything written back at once that is dirty now. It is durable first.
     pub(crate) fn want_all(&self) {
         self.wants_all.store(true, Ordering::Release);
         self.press();
+    }
+
+    /// The same, and nothing that has failed before is in the way: neither the pause until it is
+    /// tried again, nor that of lookups.
+    pub(crate) fn retry(&self) {
+        self.paused_until_ns.store(0, Ordering::Relaxed);
+        self.want_all();
+        self.retries.press();
+    }
+
+    /// Waits for so long until it is tried again to write back. Returns whether that is wanted at
+    /// once. Returns early where all has ended.
+    #[must_use]
+    pub fn wait_to_retry(&self, pause: Duration) -> bool {
+        self.retries.wait(pause, || self.has_ended())
+    }
+
+    /// A round that was to write back everything has ended.
+    pub fn note_full_round(&self) {
+        self.full_rounds.fetch_add(1, Ordering::Release);
+    }
+
+    /// Rounds that were to write back everything, and have ended.
+    pub(crate) fn full_rounds(&self) -> u64 {
+        self.full_rounds.load(Ordering::Acquire)
     }
 
     /// Whether everything is to be written back now, which is durable: asked once.

@@ -116,6 +116,14 @@ enum TierCommand {
     },
     /// Have everything that is dirty written back now, and do not wait for it
     Flush,
+    /// Try at once to write back, without the pause after what has failed, and say what came of it
+    ///
+    /// The exit code is 1 if the database still refuses. Example: volvox ctl tier retry --wait 5
+    Retry {
+        /// How long to wait for what comes of it
+        #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+        wait: Duration,
+    },
     /// Have everything that is dirty written back, and wait until nothing is dirty
     Drain {
         /// How long to wait
@@ -142,6 +150,7 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
             CtlCommand::Recover { cell, yes } => Question::Recover { cell, is_certain: yes },
             CtlCommand::Tier(TierCommand::Status { watch }) => Question::Tier { every: watch },
+            CtlCommand::Tier(TierCommand::Retry { wait }) => Question::TierRetry { wait },
             CtlCommand::Tier(TierCommand::Policy { rules }) => Question::TierPolicy { rules },
             CtlCommand::Tier(TierCommand::Flush) => Question::TierFlush { wait: None },
             CtlCommand::Tier(TierCommand::Drain { wait }) => {

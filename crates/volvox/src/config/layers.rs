@@ -5,7 +5,7 @@
 //! there are none, only errors.
 
 use service::EffectLogOptions;
-use tier::Ack;
+use tier::{Ack, Policy};
 
 use super::choice::EffectLog;
 use super::error::{ConfigError, Origin};
@@ -246,7 +246,7 @@ fn check_tier_in_ring(tier: &TierSettings, refuse: &mut impl FnMut(&str, String)
         let reason = "in a ring the highest level is disk; lower it";
         refuse("tier.ack", reason.to_owned());
     }
-    if tier.prefixes.iter().any(|rule| rule.ack.is_some()) {
+    if tier.prefixes.iter().any(|rule| rule.policy != Policy::Unkept) {
         let reason = "in a ring all keys have the level of tier.ack, or none; leave the others out";
         refuse("tier.prefixes", reason.to_owned());
     }

@@ -14,9 +14,9 @@
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `stop`, `forgive`, `recover`, `tier flush` and `tier policy` change anything. Each answer
-//! is a table or JSON. A cell that does not answer within the time-out is part of the answer, with
-//! the reason.
+//! Only `stop`, `forgive`, `recover`, `tier flush`, `tier retry` and `tier policy` change anything.
+//! Each answer is a table or JSON. A cell that does not answer within the time-out is part of the
+//! answer, with the reason.
 
 mod client;
 mod forgive;
@@ -98,6 +98,7 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
             watch(*every, clears, out, |out| tier::status(wanted, style, out))?;
         }
         Question::TierFlush { wait } => return tier::flush(wanted, *wait, out),
+        Question::TierRetry { wait } => return tier::retry(wanted, *wait, out),
         Question::TierPolicy { rules } => tier::policy(wanted, rules, style, out)?,
         Question::Log { limit } => log::print(&take()?, *limit, wanted, style, out)?,
     }

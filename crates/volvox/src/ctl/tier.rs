@@ -173,6 +173,40 @@ pub(super) fn flush(
     Ok(u8::from(wait.is_some() && dirty > 0))
 }
 
+/// Has the cell try at once to write back, and says what came of it. The code is 1 if that failed.
+pub(super) fn retry(
+    wanted: &Wanted,
+    wait: Duration,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let (start, mut client) = (Instant::now(), connect(wanted)?);
+    let before = Report::take(&mut client)?;
+    ask(&mut client, "stats tier retry")?;
+    let report = loop {
+        let report = Report::take(&mut client)?;
+        if report.number("full_rounds") > before.number("full_rounds") {
+            break report;
+        }
+        if start.elapsed() >= wait {
+            let (seconds, state) = (wait.as_secs_f64(), report.text("state"));
+            return Err(format!(
+                "nothing came of it in {seconds} s, state: {state}; the journal must be synced \
+                 first, and the database may be slow: wait longer with --wait"
+            )
+            .into());
+        }
+        sleep(LOOK_SOON);
+    };
+    let flushed = report.number("flushed_keys").saturating_sub(before.number("flushed_keys"));
+    let (dirty, state) = (report.number("dirty_keys"), report.text("state"));
+    let text = match wanted.json {
+        true => json!({ "dirty_keys": dirty, "flushed_keys": flushed, "state": state }).to_string(),
+        false => format!("{flushed} keys were written back, {dirty} are dirty, state: {state}"),
+    };
+    writeln!(out, "{text}")?;
+    Ok(u8::from(state != "ok"))
+}
+
 /// Has answers promise what `rules` say, if there are any, and prints what they promise then.
 pub(super) fn policy(
     wanted: &Wanted,

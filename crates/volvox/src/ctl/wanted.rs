@@ -66,6 +66,11 @@ pub enum Question {
         /// How long to wait until nothing is dirty; not at all, if it is `None`.
         wait: Option<Duration>,
     },
+    /// That a cell tries at once to write back everything that is dirty.
+    TierRetry {
+        /// How long to wait for what comes of it.
+        wait: Duration,
+    },
     /// What answers promise; and first, that it is changed.
     TierPolicy {
         /// `LEVEL`, and `PREFIX=LEVEL`s; nothing changes where there are none.

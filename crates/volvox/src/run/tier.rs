@@ -315,9 +315,13 @@ fn flush(tiered: &Tiered, copies: &Copies, clock: &Clock) {
             pause = FLUSH_INTERVAL;
             continue;
         }
-        pause = match write_back(tiered.tier(), clock, all) {
+        let wrote = write_back(tiered.tier(), clock, all);
+        tiered.set_unflushed(wrote.as_ref().err().map(ToString::to_string));
+        if all {
+            tiered.note_full_round();
+        }
+        pause = match wrote {
             Ok(Flushed { has_freed, has_more, .. }) => {
-                tiered.set_unflushed(None);
                 if has_freed {
                     tiered.has_flushed();
                 }
@@ -329,9 +333,8 @@ fn flush(tiered: &Tiered, copies: &Copies, clock: &Clock) {
             }
             Err(error) => {
                 tracing::warn!("the tier is not written back: {error}; trying again");
-                tiered.set_unflushed(Some(error.to_string()));
-                tiered.rest(retry);
-                retry = (retry * 2).min(RETRY_MAX);
+                let is_wanted = tiered.wait_to_retry(retry);
+                retry = if is_wanted { RETRY_MIN } else { (retry * 2).min(RETRY_MAX) };
                 Duration::ZERO
             }
         };

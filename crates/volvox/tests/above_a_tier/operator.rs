@@ -2,6 +2,7 @@
 
 use super::support::{Cell, directory};
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 /// Written back by age, nothing would be in the database before the test has ended.
@@ -50,6 +51,30 @@ fn what_is_dirty_is_shown_and_written_back_when_that_is_asked() {
 }
 
 #[test]
+fn what_was_refused_is_tried_again_at_once_when_that_is_asked() {
+    let pages = directory("operator-retry-pages");
+    let database = format!("file:{}", pages.display());
+    let lengths = ["--item-bytes-max", "16KiB", "--tier-page-bytes", "64KiB"];
+    let flags = [&["--tier-database", &*database], &lengths[..], &OLD[..]].concat();
+    let cell = Cell::start(&directory("operator-retry"), &flags);
+    let mut client = cell.client();
+    assert_eq!(client.set("key", 0, 0, "value"), "STORED");
+    // Pages cannot be created where there is a file.
+    let (place, away) = (pages.join("objects/page+"), pages.join("away"));
+    let _ = fs::rename(&place, &away);
+    fs::write(&place, b"").expect("it can be written");
+    let (said, code) = cell.ctl(&["retry"]);
+    assert!(code == Some(1) && said.contains("0 keys were written back, 1 are dirty"), "{said}");
+    assert!(said.contains("not written back: "), "{said}");
+    fs::remove_file(&place).expect("it is there");
+    let _ = fs::rename(&away, &place);
+    let (said, code) = cell.ctl(&["retry", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+    assert_eq!((code, &report["state"], &report["dirty_keys"]), (Some(0), &"ok".into(), &0.into()));
+    cell.kill();
+}
+
+#[test]
 fn keys_that_change_all_the_time_are_not_waited_for_longer_than_asked() {
     let cell = Cell::start(&directory("operator-busy"), &OLD);
     let mut client = cell.client();
@@ -72,11 +97,12 @@ fn keys_that_change_all_the_time_are_not_waited_for_longer_than_asked() {
 #[test]
 fn a_cell_without_a_tier_and_words_that_mean_nothing_are_refused() {
     let cell = Cell::start_plain();
-    for words in [["status"], ["flush"], ["drain"]] {
+    for words in [["status"], ["flush"], ["drain"], ["retry"]] {
         let (said, code) = cell.ctl(&words);
         assert!(code == Some(1) && said.contains("has no tier"), "{said}");
     }
     let mut client = cell.client();
     assert_eq!(client.ask("stats tier flush"), "CLIENT_ERROR this cell has no tier");
+    assert_eq!(client.ask("stats tier retry"), "CLIENT_ERROR this cell has no tier");
     assert_eq!(client.ask("stats tier nonsense"), "ERROR");
 }
