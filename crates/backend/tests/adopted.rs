@@ -38,6 +38,7 @@ impl Cell {
             rules: Arc::new(Rules::all(Ack::Disk)),
             salvages: false,
             adopts,
+            in_ring: false,
             journal_bytes: 64 << 20,
             index_bytes: 8 << 20,
             value_bytes_max: VALUE_BYTES_MAX,
@@ -58,7 +59,7 @@ impl Cell {
             follows: false,
         };
         let lanes = Lanes::new(&logs, &MemoryBudget::new(64 << 20)).unwrap();
-        let tier = found.begin(lanes.clone(), NOW)?;
+        let tier = found.begin(lanes.clone(), None, NOW)?;
         let mut sink = WorkerSink::new(lanes);
         sink.set_observer(tier.clone());
         Ok(Self { tier, sink, versions })
