@@ -222,7 +222,7 @@ impl Life {
     fn step(&mut self) {
         let cell = self.below(CELLS);
         match self.rng.below(24) {
-            0 => self.objects.land(1 + self.rng.below(5) as usize),
+            0 => _ = self.objects.land(1 + self.rng.below(5) as usize),
             1 => self.crash(cell),
             2 => {
                 let per_mille = [0, 0, 20, 200][self.below(4)];

@@ -22,7 +22,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tier::{Ack, Job, LiveRules, Outcome, Rules, RulesError, Tier, TierReport, Wanted};
+use tier::{Ack, Job, LiveRules, Member, Outcome, Rules, RulesError, Tier, TierReport, Wanted};
 
 /// After a lookup has failed, no other one begins for this long.
 const PAUSE_NS: u64 = 50_000_000;
@@ -119,10 +119,17 @@ impl Tiered {
         self.tier.rules()
     }
 
+    /// What the ring uses the tier by, if its cell is in one.
+    #[inline]
+    #[must_use]
+    pub fn member(&self) -> Option<Member<'_>> {
+        self.tier.member()
+    }
+
     /// What the reply about each key waits for; `None` in a ring, where its range says that.
     #[inline]
     pub(crate) fn rules_of_replies(&self) -> Option<&LiveRules> {
-        (!self.tier.is_in_ring()).then(|| self.tier.rules())
+        self.member().is_none().then(|| self.tier.rules())
     }
 
     /// Asks for other rules; the thread of the journal has them hold soon.
@@ -147,8 +154,8 @@ impl Tiered {
     }
 
     /// How it reaches the workers of a cell in a ring: `wake` has the parked requests of one run
-    /// again, `notify` knows of a lane of which more is written, or durable: of what the cell leads,
-    /// or of what it copies. The first call counts.
+    /// again, `notify` knows of a lane of which more is written, or durable, and whether the cell
+    /// copies what is in it. The first call counts.
     pub(crate) fn set_reach_of_ring(
         &self,
         wake: Wake,
@@ -211,7 +218,7 @@ impl Tiered {
 
     /// Has the journal synced at once where floors are to be on the disk.
     pub(crate) fn press_for_floors(&self) {
-        if self.tier.has_floors_to_save() {
+        if self.member().is_some_and(|member| member.has_floors_to_save()) {
             self.press();
         }
     }

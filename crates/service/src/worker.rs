@@ -71,8 +71,8 @@ impl Worker {
             replies.sink.set_observer(tiered.tier().clone());
             tiered.rules_of_replies().into_iter().for_each(|rules| replies.follow(rules));
         }
-        let copied = tiered.as_ref().and_then(|tiered| tiered.tier().copied());
-        let copied = copied.map(|lanes| Box::new(WorkerSink::new(lanes.clone())));
+        let member = tiered.as_ref().and_then(|tiered| tiered.member());
+        let copied = member.map(|member| Box::new(WorkerSink::new(member.copied().clone())));
         Self {
             cell,
             counters,

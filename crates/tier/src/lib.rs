@@ -20,8 +20,8 @@
 //! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
 //! | `error` | `backend`, `journal` | why there is no tier |
 //! | `claim` | `backend`, `error`, `journal` | whose what lies below is |
+//! | `member` | `backend`, `in_ring`, `index`, `journal`, `layers`, `live_rules`, `lookups`, `rules` | the tier of a cell in a ring, as the ring uses it |
 //! | `tier` | * | the tier of a cell |
-//! | `member` | `backend`, `in_ring`, `index`, `journal`, `key`, `rules`, `tier` | the same, as its ring uses it |
 #![forbid(unsafe_code)]
 
 mod backend;
@@ -59,7 +59,7 @@ pub use key::{KeyHash, KeyHasher};
 pub use layers::Loaded;
 pub use live_rules::LiveRules;
 pub use lookups::{Begun, Finished, Lookups, MISSING_NS, Outcome, Ticket, Waiters};
-pub use member::Voiding;
+pub use member::{Member, Voiding};
 pub use rules::{ACK_NAMES, Ack, PREFIXES_MAX, Policy, PrefixRule, Rules, RulesError};
 pub use stored::Stored;
 pub use tier::{Job, Recovered, Summary, Tier, TierConfig, TierReport, Wanted};

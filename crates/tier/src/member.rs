@@ -10,8 +10,10 @@ use crate::backend::{BackendError, Failure};
 use crate::in_ring::{InRing, WrittenBack};
 use crate::index::Cursor;
 use crate::journal::SliceState;
+use crate::layers::Layers;
+use crate::live_rules::LiveRules;
+use crate::lookups::Lookups;
 use crate::rules::Ack;
-use crate::tier::Tier;
 use base::{SliceId, SliceRange, Version};
 use effects::{LaneId, Lanes, Level, Mark, ReaderId};
 use std::sync::Arc;
@@ -47,17 +49,16 @@ impl Voiding {
     }
 }
 
-impl Tier {
-    fn ring(&self) -> &InRing {
-        self.layers.ring.as_ref().expect("invariant: the cell is in a ring")
-    }
+/// The tier of a cell in a ring, as the ring uses it.
+#[derive(Clone, Copy)]
+pub struct Member<'t> {
+    pub(crate) layers: &'t Layers,
+    pub(crate) ring: &'t InRing,
+    pub(crate) lookups: &'t Lookups,
+    pub(crate) rules: &'t LiveRules,
+}
 
-    /// Whether the cell is in a ring.
-    #[must_use]
-    pub fn is_in_ring(&self) -> bool {
-        self.layers.ring.is_some()
-    }
-
+impl Member<'_> {
     /// Makes what lies below that of the ring with these bytes as its name, or finds that it is.
     ///
     /// # Errors
@@ -72,17 +73,17 @@ impl Tier {
         Err(BackendError { failure: Failure::Permanent, what })
     }
 
-    /// The logs of what this cell copies. `None` if it is in no ring.
+    /// The logs of what this cell copies.
     #[must_use]
-    pub fn copied(&self) -> Option<&Arc<Lanes>> {
-        self.layers.ring.as_ref().map(|ring| &ring.copied)
+    pub fn copied(&self) -> &Arc<Lanes> {
+        &self.ring.copied
     }
 
     /// The reader of a log of what this cell leads, and what it must have said before a reply
     /// leaves; `None`: nothing.
     #[must_use]
     pub fn waits_for(&self, lane: LaneId) -> Option<(ReaderId, Mark)> {
-        let mark = self.rules().base().mark()?;
+        let mark = self.rules.base().mark()?;
         Some((self.layers.journal.reader(lane), mark))
     }
 
@@ -91,9 +92,14 @@ impl Tier {
     #[must_use]
     pub fn may_acknowledge(&self, ends: &[u64]) -> bool {
         // What is written back is found in the index: so a copy never says less than that.
-        let ack = self.rules().base().max(Ack::Os);
-        let mut logs = self.ring().copied.logs().zip(ends);
+        let ack = self.rules.base().max(Ack::Os);
+        let mut logs = self.ring.copied.logs().zip(ends);
         logs.all(|((_, log), end)| log.passed(ack.level(), *end))
+    }
+
+    /// Writes what the logs have, as far as no other thread does.
+    pub fn write(&self) {
+        self.layers.journal.write();
     }
 
     /// What the journal knows of a slice.
@@ -118,7 +124,7 @@ impl Tier {
     /// The ends of the logs of what this cell copies.
     #[must_use]
     pub fn copied_ends(&self) -> Vec<u64> {
-        self.ring().copied.logs().map(|(_, log)| log.end()).collect()
+        self.ring.copied.logs().map(|(_, log)| log.end()).collect()
     }
 
     /// Leads `slices` from now on, of which `last` is the last version of each: what has passed
@@ -129,13 +135,13 @@ impl Tier {
             self.layers.journal.states().goes_on_at(slice, last(slice));
         }
         self.lookups.changed_all();
-        self.ring().lead(slices, level);
+        self.ring.lead(slices, level);
     }
 
     /// Is nothing to `slices` any more: what the journal has of them stays, and nothing is written
     /// back or looked up.
     pub fn leave(&self, slices: SliceRange) {
-        self.ring().leave(slices);
+        self.ring.leave(slices);
         self.layers.backend.leave(slices);
         self.lookups.changed_all();
     }
@@ -143,7 +149,7 @@ impl Tier {
     /// Takes a step to void what the journal has of `slices`, which this cell has left. Returns
     /// whether that is done: then nothing of it is left, also after a crash.
     pub fn void(&self, slices: SliceRange, voiding: &mut Voiding) -> bool {
-        let (journal, floors) = (&self.layers.journal, &self.ring().floors);
+        let (journal, floors) = (&self.layers.journal, &self.ring.floors);
         let Voiding(step) = voiding;
         match step {
             Step::Begins => *step = Step::Writes(journal.ends()),
@@ -178,40 +184,31 @@ impl Tier {
     /// Whether floors are to be written to the disk soon: the journal should be synced at once.
     #[must_use]
     pub fn has_floors_to_save(&self) -> bool {
-        self.layers.ring.as_ref().is_some_and(|ring| ring.floors.are_behind())
+        self.ring.floors.are_behind()
     }
 
     /// Called by the thread that syncs. Where the disk refuses, it is tried again: until then
     /// nothing is copied that they are for.
     pub(crate) fn save_floors(&self) {
-        if let Some(ring) = &self.layers.ring {
-            let _ = ring.floors.save();
-        }
+        let _ = self.ring.floors.save();
     }
 
     /// Begins to lead below what this cell leads since.
     pub(crate) fn lead_below(&self) -> Result<(), BackendError> {
-        let Some(ring) = &self.layers.ring else { return Ok(()) };
-        while let Some(slices) = ring.next_to_lead() {
+        while let Some(slices) = self.ring.next_to_lead() {
             self.layers.backend.lead(slices)?;
-            if !ring.leads_below(slices) {
+            if !self.ring.leads_below(slices) {
                 self.layers.backend.leave(slices);
             }
         }
         Ok(())
     }
 
-    /// Whether this cell is to lead something below that it does not yet.
-    #[must_use]
-    pub fn has_to_lead(&self) -> bool {
-        self.layers.ring.as_ref().is_some_and(|ring| ring.next_to_lead().is_some())
-    }
-
     /// What was written back since this was asked last, for the copies of it. To be asked after
     /// each round of the flusher.
     #[must_use]
     pub fn take_written_back(&self) -> Vec<WrittenBack> {
-        self.layers.ring.as_ref().map(InRing::take_written_back).unwrap_or_default()
+        self.ring.take_written_back()
     }
 
     /// Whether nothing of `slices` is dirty that is not newer than `since`, by slice.

@@ -24,6 +24,7 @@ use crate::key::KeyHasher;
 use crate::layers::{self, Layers, Loaded};
 use crate::live_rules::LiveRules;
 use crate::lookups::{Begun, Finished, Lookups, Outcome, Ticket};
+use crate::member::Member;
 use crate::rules::{Ack, Rules, RulesError};
 use crate::salvage::salvage;
 use base::{Now, SLICES, SliceId, Version};
@@ -320,6 +321,13 @@ impl Tier {
         &self.rules
     }
 
+    /// What its ring uses it by, if its cell is in one.
+    #[must_use]
+    pub fn member(&self) -> Option<Member<'_>> {
+        let Self { layers, lookups, rules, .. } = self;
+        layers.ring.as_ref().map(|ring| Member { layers, ring, lookups, rules })
+    }
+
     /// Asks for other rules, which hold from the next [`Tier::adopt_rules`] on.
     ///
     /// # Errors
@@ -429,7 +437,9 @@ impl Tier {
             self.lookups.forget_old(now.mono_ns);
         }
         journal::sync(&self.layers.journal, now);
-        self.save_floors();
+        if let Some(member) = self.member() {
+            member.save_floors();
+        }
     }
 
     /// Whether the journal should be synced at once: replies wait for it, or a log that is half
@@ -463,7 +473,7 @@ impl Tier {
             true => u64::MAX,
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
-        self.lead_below()?;
+        self.member().map_or(Ok(()), |member| member.lead_below())?;
         self.keep_given()?;
         let flushed = flusher::flush(&self.layers, now, before_ns);
         self.layers.backend.tidy();

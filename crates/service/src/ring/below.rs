@@ -1,43 +1,14 @@
-//! What a cell of a ring above a tier does besides: what its copies are to know of what was written
-//! back, and who waits for its journal.
+//! What the copies of what a cell leads are to know of what it has written back.
 
-use super::cell::{Mail, RingCell};
+use super::cell::RingCell;
 use super::copies::WRITTEN_BACK_KIND;
-use effects::{LANES_MAX, LaneId, WorkerSink};
+use effects::{LANES_MAX, WorkerSink};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tier::{WrittenBack, encode_written_back};
 
 /// Bytes of an entry that says what was written back, at most, but for the last key.
 const ENTRY_BYTES: usize = 4 << 10;
-
-impl RingCell {
-    /// Has the tier reach the workers, if there is one.
-    pub(super) fn reach_from_below(self: &Arc<Self>) {
-        let Some(tiered) = self.cell.tiered() else { return };
-        let (waker, notified) = (Arc::downgrade(self), Arc::downgrade(self));
-        let wake = move |worker| {
-            if let Some(ring) = waker.upgrade() {
-                ring.post(worker, Mail::Woken);
-            }
-        };
-        tiered.set_reach_of_ring(Box::new(wake), move |lane, is_copied| {
-            if let Some(ring) = notified.upgrade() {
-                ring.journaled(lane, is_copied);
-            }
-        });
-    }
-
-    /// More is written, or durable, of a lane of what this cell leads, or of what it copies.
-    fn journaled(&self, lane: LaneId, is_copied: bool) {
-        if is_copied {
-            let waiting = self.journal_waits.take();
-            waiting.for_each(|worker| self.post(worker, Mail::Journaled));
-        } else {
-            self.release(lane, self.terms.held());
-        }
-    }
-}
 
 /// Lets the copies of what this cell leads know what was written back.
 pub struct WrittenBackEntries {
@@ -58,8 +29,8 @@ impl WrittenBackEntries {
     /// Appends what was written back since the last time. False while a log does not take all of
     /// it: nothing more should be written back then.
     pub fn append(&mut self) -> bool {
-        let Some(tiered) = self.ring.cell.tiered() else { return true };
-        self.waiting.extend(tiered.tier().take_written_back());
+        let Some(member) = self.ring.below() else { return true };
+        self.waiting.extend(member.take_written_back());
         let mut appended = [false; LANES_MAX];
         while let Some(first) = self.waiting.front() {
             let lane = self.ring.log.lanes.lane_of(first.slice);

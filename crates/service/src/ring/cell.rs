@@ -20,6 +20,7 @@ use session::{LogId, WorkerId};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use tier::Member;
 
 /// Bytes that are read from a log at once, but for the last value.
 pub(crate) const READ_BYTES: usize = 64 << 10;
@@ -215,6 +216,38 @@ impl RingCell {
     pub fn set_reach(self: &Arc<Self>, reach: Reach) {
         let _ = self.reach.set(reach);
         self.reach_from_below();
+    }
+
+    /// The tier, if there is one.
+    #[inline]
+    pub(crate) fn below(&self) -> Option<Member<'_>> {
+        self.cell.tiered().and_then(|tiered| tiered.member())
+    }
+
+    /// Has the tier reach the workers, if there is one.
+    fn reach_from_below(self: &Arc<Self>) {
+        let Some(tiered) = self.cell.tiered() else { return };
+        let (waker, notified) = (Arc::downgrade(self), Arc::downgrade(self));
+        let wake = move |worker| {
+            if let Some(ring) = waker.upgrade() {
+                ring.post(worker, Mail::Woken);
+            }
+        };
+        tiered.set_reach_of_ring(Box::new(wake), move |lane, is_copied| {
+            if let Some(ring) = notified.upgrade() {
+                ring.journaled(lane, is_copied);
+            }
+        });
+    }
+
+    /// More is written, or durable, of a lane of what this cell leads, or of what it copies.
+    fn journaled(&self, lane: LaneId, is_copied: bool) {
+        if is_copied {
+            let waiting = self.journal_waits.take();
+            waiting.for_each(|worker| self.post(worker, Mail::Journaled));
+        } else {
+            self.release(lane, self.terms.held());
+        }
     }
 
     /// Sends mail to a worker.

@@ -18,7 +18,7 @@
 //! | `copies` | `reason`, `retries` | both ends of what is copied |
 //! | `routes` | `terms` | where requests go, by one map |
 //! | `cell` | `copies`, `flushed`, `history`, `job`, `journal_waits`, `retries`, `routes`, `terms` | what all workers share |
-//! | `below` | `cell`, `copies` | what it does besides above a tier |
+//! | `below` | `cell`, `copies` | what copies are to know of what was written back |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
 //! | `links` | `cell`, `copies`, `jump`, `reason`, `retries` | connections to other cells |
 //! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes` | what clients and other cells ask for |

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use tier::{
-    ACK_NAMES, Ack, Backend, FLUSH_AT, Loaded, Outcome, PrefixRule, Recovered, Rules, Tier,
+    ACK_NAMES, Ack, Backend, FLUSH_AT, Loaded, Outcome, Policy, PrefixRule, Recovered, Rules, Tier,
     TierConfig, TierError, Wanted,
 };
 
@@ -74,7 +74,7 @@ impl Config {
     pub fn rules(&self) -> Rules {
         let of = |(name, ack): &(&str, Ack)| PrefixRule {
             prefix: format!("{}-", &name[..1]),
-            ack: Some(*ack),
+            policy: Policy::Kept(*ack),
         };
         let named: &[_] = if self.has_levels { ACK_NAMES } else { &[] };
         Rules::new(self.ack, named.iter().map(of).collect()).expect("letters")

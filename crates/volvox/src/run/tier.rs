@@ -19,7 +19,7 @@ use base::{Grant, MemoryBudget, Owner, SliceId, Version};
 use drivers::{Clock, Slot};
 use nix::sys::statvfs::statvfs;
 use service::{Cell, Loader, RingCell, TierReach, Tiered, Woken, WrittenBackEntries};
-use tier::{BackendError, FIRST_MAX, Flushed, Recovered, Tier, TierConfig};
+use tier::{BackendError, FIRST_MAX, Flushed, Member, Recovered, Tier, TierConfig};
 
 use super::database;
 use super::random::random;
@@ -219,7 +219,8 @@ impl TierThreads {
     /// # Errors
     /// When it is that of another one, or cannot be used.
     pub(super) fn claim(&self, ring: u64) -> Result<(), BackendError> {
-        self.tiered.tier().claim(&ring.to_le_bytes())
+        let claim = |member: Member<'_>| member.claim(&ring.to_le_bytes());
+        self.tiered.member().map_or(Ok(()), claim)
     }
 
     /// Writes back what this cell of a ring leads, from now on.
@@ -294,7 +295,7 @@ struct Copies(OnceLock<Mutex<WrittenBackEntries>>);
 impl Copies {
     /// Whether more may be written back: they know of all before.
     fn know(&self, tiered: &Tiered) -> bool {
-        if !tiered.tier().is_in_ring() {
+        if tiered.member().is_none() {
             return true;
         }
         let append = |entries: &Mutex<WrittenBackEntries>| {

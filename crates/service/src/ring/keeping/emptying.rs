@@ -7,7 +7,7 @@ use base::SliceRange;
 use engine::{Cursor, More};
 use ring::RangeId;
 use std::collections::VecDeque;
-use tier::Voiding;
+use tier::{Member, Voiding};
 
 /// Slices whose items are dropped, step by step.
 #[derive(Default)]
@@ -51,7 +51,8 @@ impl Emptying {
             return true;
         }
         if let Some(tiered) = ring.cell.tiered() {
-            if !tiered.tier().void(it.slices, &mut it.voiding) {
+            let is_void = |below: Member<'_>| below.void(it.slices, &mut it.voiding);
+            if !tiered.member().is_none_or(is_void) {
                 tiered.press_for_floors();
                 return !it.voiding.waits();
             }

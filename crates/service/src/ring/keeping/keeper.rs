@@ -29,6 +29,7 @@ use engine::Role;
 use ring::{CellId, Map, Range, RangeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tier::Member;
 
 /// By less than this the counters of a range rise besides, by chance, where it begins again at a
 /// cell that has led or copied it: as those of a cell that starts.
@@ -218,13 +219,16 @@ impl Keeper {
         }
         self.exchanging.retain(|it| it.range != range.id);
         let leads = range.primary == self.ring.identity.cell;
-        match self.ring.cell.tiered() {
+        match self.ring.below() {
             // What was copied of it until now.
-            Some(tiered) if matches!(change, PartChange::Stays(_)) => {
-                self.copied.insert(range.id, tiered.tier().copied_ends());
+            Some(below) if matches!(change, PartChange::Stays(_)) => {
+                self.copied.insert(range.id, below.copied_ends());
             }
-            Some(_) if leads && range.is_recovered && before.is_none() => self.recovers(range),
-            tiered if before.is_some() || tiered.is_some() => {
+            None if matches!(change, PartChange::Stays(_)) => {}
+            Some(below) if leads && range.is_recovered && before.is_none() => {
+                recover(range, below, &self.ring);
+            }
+            below if before.is_some() || below.is_some() => {
                 let (engine, pin) = self.worker.engine();
                 engine.set_role(pin, range.slices(), Role::Copy);
                 self.emptying.begin(range.id, range.slices());
@@ -243,22 +247,10 @@ impl Keeper {
         }
     }
 
-    /// Goes on with what the journal has of a range.
-    fn recovers(&self, range: &Range) {
-        let Some(tiered) = self.ring.cell.tiered() else { return };
-        let engine = self.ring.cell.engine();
-        for slice in range.slices().iter() {
-            let state = tiered.tier().state(slice);
-            engine.advance(slice, state.last);
-            engine.barrier(slice, state.barrier);
-            self.ring.flushed.set(slice, state.flushed);
-        }
-    }
-
     /// Whether all is written that was copied of a range, so that it may be led.
     fn has_written(&self, range: RangeId) -> bool {
-        let Some(tiered) = self.ring.cell.tiered() else { return true };
-        self.copied.get(&range).is_none_or(|ends| tiered.tier().has_written_copied(ends))
+        let Some(below) = self.ring.below() else { return true };
+        self.copied.get(&range).is_none_or(|ends| below.has_written_copied(ends))
     }
 
     /// Lets the counters of a range rise, in its epoch.
@@ -370,7 +362,9 @@ impl Keeper {
         self.jump(range, if range.epoch > 1 { COUNTER_JUMP } else { 0 });
         if let Some(tiered) = self.ring.cell.tiered() {
             let engine = self.ring.cell.engine();
-            tiered.tier().lead(range.slices(), level, |slice| engine.last_version(slice));
+            if let Some(below) = tiered.member() {
+                below.lead(range.slices(), level, |slice| engine.last_version(slice));
+            }
             tiered.press();
             tiered.press_flusher();
         }
@@ -385,8 +379,8 @@ impl Keeper {
     fn end_term(&mut self, term: Term, now: Now) {
         let Some(level) = self.ring.terms.end(term, now.mono_ns) else { return };
         self.ring.log.set_doubt(level, true);
-        if let (Some(tiered), Some(range)) = (self.ring.cell.tiered(), self.map.range(term.range)) {
-            tiered.tier().leave(range.slices());
+        if let (Some(below), Some(range)) = (self.ring.below(), self.map.range(term.range)) {
+            below.leave(range.slices());
         }
         self.learners.end(term.range);
         for (lane, _) in self.ring.log.lanes.logs() {
@@ -448,5 +442,16 @@ impl Keeper {
             || !self.old_routes.is_empty()
             || self.learners.go_on()
             || led.iter().any(|it| stops_soon(it.level))
+    }
+}
+
+/// Has a range begin with what the journal has of it.
+fn recover(range: &Range, below: Member<'_>, ring: &RingCell) {
+    let engine = ring.cell.engine();
+    for slice in range.slices().iter() {
+        let state = below.state(slice);
+        engine.advance(slice, state.last);
+        engine.barrier(slice, state.barrier);
+        ring.flushed.set(slice, state.flushed);
     }
 }

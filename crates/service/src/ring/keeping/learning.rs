@@ -120,7 +120,7 @@ impl Learning {
         match &mut self.progress {
             Progress::Waiting | Progress::Ready => return false,
             Progress::States(next) => {
-                if self.since_versions.is_empty() && ring.cell.tiered().is_some() {
+                if self.since_versions.is_empty() && ring.below().is_some() {
                     // It reads the logs already.
                     let engine = ring.cell.engine();
                     self.since_versions = slices.iter().map(|it| engine.last_version(it)).collect();
@@ -199,7 +199,8 @@ impl Learning {
         self.looked_ns = now.mono_ns;
         let (first, versions) = (slices.numbers().start, &self.since_versions);
         let since = |slice: SliceId| versions.get(slice.index() - first).copied();
-        let is = tiered.tier().is_written_back(slices, |it| since(it).unwrap_or(Version::ZERO));
+        let since = |slice| since(slice).unwrap_or(Version::ZERO);
+        let is = tiered.member().is_none_or(|below| below.is_written_back(slices, since));
         if !is {
             tiered.want_all();
         }

@@ -152,7 +152,7 @@ impl Readers {
                 let readers = of.map(|copy| copy.readers[lane.index()].0);
                 let held = hold.and_then(|hold| hold.readers.get(lane.index()).copied());
                 let acknowledged = readers.chain(held).map(|it| (it, Mark::Acknowledged));
-                let journal = ring.cell.tiered().and_then(|it| it.tier().waits_for(lane));
+                let journal = ring.below().and_then(|below| below.waits_for(lane));
                 let marks: Vec<_> = acknowledged.chain(journal).collect();
                 of_lane.set_level(level, &marks);
             }

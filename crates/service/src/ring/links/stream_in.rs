@@ -304,12 +304,12 @@ impl With<'_> {
     /// Has the journal know what no record shows of slices, which come in their order: their
     /// barriers, and their delayed flushes.
     fn journal_states(&mut self, slices: &[SliceId]) -> Result<(), Option<Reason>> {
-        let Some(tiered) = self.ring.cell.tiered() else { return Ok(()) };
+        let Some(below) = self.ring.below() else { return Ok(()) };
         let (engine, flushed) = (self.ring.cell.engine(), &self.ring.flushed);
         for some in slices.chunks(STATES_AT_ONCE) {
             let mut bytes = Vec::new();
             for slice in some {
-                tiered.tier().learn(*slice, engine.last_version(*slice));
+                below.learn(*slice, engine.last_version(*slice));
                 encode_copied(*slice, engine.barrier_of(*slice), flushed.of(*slice), &mut bytes);
             }
             self.journal(tier::COPIED_STATES, &bytes)?;

@@ -31,7 +31,9 @@ impl Copying {
         let promise = ring.room.stream();
         origin.promises(lane, &promise);
         let (said, full_since_ns) = (None, None);
-        let stream = StreamIn { cell: PRIMARY, lane, lanes, origin, said, promise, full_since_ns };
+        let acks = Acks::default();
+        let stream =
+            StreamIn { cell: PRIMARY, lane, lanes, origin, said, promise, full_since_ns, acks };
         let mut worker = Worker::new(ring.cell.clone());
         worker.begin(NOW);
         Self { ring, worker, stream, next }

@@ -85,15 +85,15 @@ impl Streams {
     /// Whether the journal has all that an earlier connection of the stream may have applied that
     /// `id` wants opened. Asked again and again.
     fn may_open(&mut self, id: ConnId) -> bool {
-        let Some(tiered) = self.ring.cell.tiered() else { return true };
+        let Some(below) = self.ring.below() else { return true };
         let at = self.opening.iter().position(|(of, _)| *of == id).unwrap_or_else(|| {
             // Of a connection that is gone.
             self.opening.truncate(OPENING_MAX - 1);
-            self.opening.push((id, tiered.tier().copied_ends()));
+            self.opening.push((id, below.copied_ends()));
             self.opening.len() - 1
         });
-        tiered.write();
-        let may = tiered.tier().may_acknowledge(&self.opening[at].1);
+        below.write();
+        let may = below.may_acknowledge(&self.opening[at].1);
         if may {
             self.opening.swap_remove(at);
         }
@@ -103,13 +103,12 @@ impl Streams {
     /// Appends the last acknowledgement that the journal allows. If others wait, the link gets a
     /// turn when the journal has more.
     fn acknowledge(&mut self, id: ConnId, stream: &mut StreamIn, out: &mut Vec<u8>) {
-        let Some(tiered) = self.ring.cell.tiered() else { return };
-        let mut may_leave = || stream.acks.pop(|ends| tiered.tier().may_acknowledge(ends));
-        let mut last = may_leave();
+        let Some(below) = self.ring.below() else { return };
+        let mut last = stream.acks.pop(|ends| below.may_acknowledge(ends));
         if !stream.acks.is_empty() {
             self.ring.journal_waits.add(self.worker);
             add_once(&mut self.unacked, id);
-            last = stream.acks.pop(|ends| tiered.tier().may_acknowledge(ends)).or(last);
+            last = stream.acks.pop(|ends| below.may_acknowledge(ends)).or(last);
         }
         if let Some((position, Promised { bytes: granted, wanted })) = last {
             Frame::Acked { lane: stream.lane, position, granted, wanted }.encode(out);
@@ -279,14 +278,14 @@ impl Streams {
                 let lane = stream.lane;
                 match stream.take(&entries, &self.ring, worker, now) {
                     Taken::All(position, promised) => {
-                        match self.ring.cell.tiered() {
+                        match self.ring.below() {
                             None => {
                                 let Promised { bytes: granted, wanted } = promised;
                                 Frame::Acked { lane, position, granted, wanted }.encode(out);
                             }
-                            Some(tiered) => {
-                                stream.acks.push(tiered.tier().copied_ends(), position, promised);
-                                tiered.write();
+                            Some(below) => {
+                                stream.acks.push(below.copied_ends(), position, promised);
+                                below.write();
                                 self.acknowledge(id, stream, out);
                             }
                         }
