@@ -105,6 +105,8 @@ impl Subject {
                 tier::disk::CLAIMS,
                 tier::pressure::CLAIMS,
                 tier::size::CLAIMS,
+                tier::recovery::CLAIMS,
+                tier::reads::CLAIMS,
             ],
         };
         themes.concat()

@@ -5,5 +5,5 @@ pub mod process;
 pub mod waits;
 
 pub use machine::{Machine, stolen_ns};
-pub use process::{Account, descriptors, rss_bytes, rss_peak_bytes};
+pub use process::{Account, descriptors, rss_bytes, rss_peak_bytes, written_bytes};
 pub use waits::Waits;

@@ -84,6 +84,12 @@ pub fn rss_peak_bytes(pid: u32) -> Result<u64> {
     Ok(peak_kib.with_context(|| format!("/proc/{pid}/status has no VmHWM"))? * KIB)
 }
 
+/// Bytes that a process has written to files, by the calls that it made: what it sent by sockets
+/// with `send` does not count.
+pub fn written_bytes(pid: u32) -> Result<u64> {
+    Ok(process(pid)?.io().with_context(|| format!("read /proc/{pid}/io"))?.wchar)
+}
+
 /// How many descriptors a process holds.
 pub fn descriptors(pid: u32) -> io::Result<usize> {
     // `Process::fd_count` counts the folder's own two entries too on kernels before 6.2.

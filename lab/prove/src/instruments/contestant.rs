@@ -4,6 +4,8 @@
 //! program. A server is ready when it accepts a connection. See `measure::process` for how it is
 //! started and stopped.
 
+use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
@@ -39,7 +41,7 @@ pub struct Contestant {
     memory_mib: u64,
     workers: usize,
     connections_max: usize,
-    more: &'static [&'static str],
+    more: Vec<String>,
     launch: Launch,
 }
 
@@ -52,7 +54,7 @@ impl Contestant {
             memory_mib: 64,
             workers: 1,
             connections_max: 1024,
-            more: &[],
+            more: Vec::new(),
             launch: Launch::new(),
         }
     }
@@ -93,8 +95,8 @@ impl Contestant {
     }
 
     /// With more words at the end of its command.
-    pub fn more(self, more: &'static [&'static str]) -> Self {
-        Self { more, ..self }
+    pub fn more(self, more: &[impl AsRef<str>]) -> Self {
+        Self { more: more.iter().map(|word| word.as_ref().to_owned()).collect(), ..self }
     }
 
     /// On the servers' core.
@@ -134,8 +136,17 @@ impl Contestant {
 
     /// Starts it and waits until it accepts connections.
     pub fn start(&self, lab: &Lab) -> Result<Server> {
+        self.start_when(lab, accepts)
+    }
+
+    /// Starts it and waits until `ready` returns no error.
+    pub fn start_when(
+        &self,
+        lab: &Lab,
+        ready: impl FnMut(SocketAddr) -> io::Result<()>,
+    ) -> Result<Server> {
         let name = self.program.name();
-        self.launch.start(name, &lab.folder(), |port| self.words(port), accepts)
+        self.launch.start(name, &lab.folder(), |port| self.words(port), ready)
     }
 
     fn words(&self, port: u16) -> Vec<String> {
@@ -159,7 +170,7 @@ impl Contestant {
                 owned(&[&words[..], &["--reply-bytes", &reply]].concat())
             }
         };
-        [vec![self.binary.display().to_string()], words, owned(self.more)].concat()
+        [vec![self.binary.display().to_string()], words, self.more.clone()].concat()
     }
 }
 
@@ -193,7 +204,7 @@ mod tests {
         let more = &["-o", "no_lru_maintainer"][..];
         let expected = format!("/b {flags} -o no_lru_maintainer");
         assert_eq!(words(Program::Memcached, more), expected);
-        assert_eq!(words(Program::Volvox, &[]), format!("/b memcached {flags}"));
+        assert_eq!(words(Program::Volvox, &[][..]), format!("/b memcached {flags}"));
         let redis = "/b --port 9 --bind 127.0.0.1 --save  --maxmemory 32mb";
         assert_eq!(words(Program::Redis, &[]), redis);
         let null = "/b load null-server --listen 127.0.0.1:9 --request-bytes 26";

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::emptied;
+use super::{drained, emptied};
 use crate::claim::{Claim, Measured};
 use crate::instruments::{
     Contestant, GET, Limit, Load, Outcome, pinned, redis, rounds, times, within,
@@ -22,7 +22,7 @@ use measure::process::{Launch, Server, accepts};
 use measure::stats::{Series, alternate, median, spread};
 use measure::tools;
 
-/// Longest that a run of fio, or of what a cell brings to its database, may take.
+/// Longest that a run of fio may take.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 /// How long one turn on one connection is.
 const TURN: &str = "2s";
@@ -106,9 +106,7 @@ fn fifty(lab: &Lab) -> Result<Measured> {
 /// A load on a cell; ends when all of it is in the database.
 fn turn(lab: &Lab, cell: &Server, load: Load) -> Result<Outcome> {
     let outcome = load.drive(lab, cell)?;
-    let server = cell.address().to_string();
-    let words = ["ctl", "--server", &server, "tier", "drain"];
-    Exec::new(lab.volvox()?).args(words).capture(WAIT_MAX)?;
+    drained(lab, cell)?;
     Ok(outcome)
 }
 

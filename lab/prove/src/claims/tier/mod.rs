@@ -5,15 +5,23 @@ pub mod kill;
 pub mod loss;
 pub mod pressure;
 pub mod price;
+pub mod reads;
+pub mod recovery;
 pub mod size;
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 
 use crate::instruments::Contestant;
 use crate::lab::Lab;
+use measure::exec::Exec;
+use measure::process::Server;
+
+/// Longest that all may take to be written back.
+const DRAIN_MAX: Duration = Duration::from_secs(300);
 
 /// Our server above a tier in a directory of its own, with this acknowledgement.
 pub(super) fn tiered(lab: &Lab, cell: Contestant, ack: &str) -> Contestant {
@@ -30,6 +38,14 @@ pub(super) fn emptied(lab: &Lab, cell: Contestant, ack: &str) -> Result<Contesta
     Ok(tiered(lab, cell, ack))
 }
 
-fn directory(lab: &Lab, ack: &str) -> PathBuf {
+/// Waits until all that a cell has is written back.
+pub(super) fn drained(lab: &Lab, server: &Server) -> Result<()> {
+    let address = server.address().to_string();
+    let seconds = DRAIN_MAX.as_secs().to_string();
+    let words = ["ctl", "--server", &address, "tier", "drain", "--wait", &seconds];
+    Exec::new(lab.volvox()?).args(words).capture(DRAIN_MAX).map(drop)
+}
+
+pub(super) fn directory(lab: &Lab, ack: &str) -> PathBuf {
     lab.folder().join(format!("tier-{ack}"))
 }

@@ -15,8 +15,10 @@ use anyhow::{Result, ensure};
 
 use crate::claim::{Claim, Measured};
 use crate::lab::Lab;
+pub(super) use dialect::{Dialect, Speaker};
 use load::Tally;
 use power::Cut;
+pub(super) use system::kill as killed;
 use system::{ALL, System};
 
 /// Kills of each system, in the quick and the full form.
