@@ -237,7 +237,7 @@ impl Journal {
             start,
             bytes: layout.segment,
             count_max: layout.count.max(left.live.len() + left.retired.len() + 2 * count + 2),
-            ready: count + 1,
+            ready: 2 * (count + 1),
             reserve: count + 1,
         };
         let segments = Segments::new(disk, config, left);
@@ -272,7 +272,7 @@ impl Journal {
         // What was read is durable before anything rests on it.
         this.shared.segments.sync_live()?;
         this.write_begin(&tail, &cuts, now)?;
-        this.shared.segments.prepare(count + 1)?;
+        this.shared.segments.prepare(config.ready)?;
         this.of_lanes.iter().for_each(|lane| this.grant(lane));
         Ok(this)
     }

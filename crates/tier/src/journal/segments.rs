@@ -145,7 +145,8 @@ pub(crate) struct SegmentsConfig {
     pub(crate) count_max: usize,
     /// Those that are kept ready.
     pub(crate) ready: usize,
-    /// Those that only a lane takes whose segment keeps the oldest place.
+    /// Those that only a lane takes whose segment keeps the oldest place. They are files, so that
+    /// the journal is emptied also where the disk has no space for more.
     pub(crate) reserve: usize,
 }
 
@@ -170,6 +171,13 @@ struct Table {
     follows_end: bool,
     /// Why no file of the length of a segment could be had, when that was tried last.
     refusal: Option<String>,
+}
+
+impl Table {
+    /// Files that are not live.
+    fn made(&self) -> usize {
+        self.ready.len() + self.free.len()
+    }
 }
 
 pub(crate) struct Segments {
@@ -426,11 +434,10 @@ impl Segments {
     }
 
     /// The next segment for `lane` to write into. `None` if none is ready, or only the reserve is
-    /// left and it is not taken `from_reserve`.
+    /// made and it is not taken `from_reserve`.
     pub(crate) fn take(&self, lane: u8, from_reserve: bool) -> Option<Arc<Segment>> {
         let mut table = lock(&self.table);
-        let left = self.left(&table);
-        if left == 0 || (!from_reserve && left <= self.config.reserve) {
+        if !from_reserve && table.made() <= self.config.reserve {
             return None;
         }
         let ready = table.ready.pop_front()?;
@@ -440,13 +447,14 @@ impl Segments {
         Some(segment)
     }
 
-    fn left(&self, table: &Table) -> usize {
-        table.ready.len() + table.free.len() + self.config.count_max.saturating_sub(table.files)
-    }
-
-    /// Segments that may be taken without the reserve.
+    /// Segments that may be taken without the reserve. What the disk has no space for is none.
     pub(crate) fn available(&self) -> usize {
-        self.left(&lock(&self.table)).saturating_sub(self.config.reserve)
+        let table = lock(&self.table);
+        let more = match &table.refusal {
+            None => self.config.count_max.saturating_sub(table.files),
+            Some(_) => 0,
+        };
+        (table.made() + more).saturating_sub(self.config.reserve)
     }
 
     /// The live segment of this number.

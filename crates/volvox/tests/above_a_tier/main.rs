@@ -4,6 +4,7 @@
 //! Each test starts the real binary, and ends it by SIGKILL where it is to lose its memory.
 
 mod adopted;
+mod broken;
 mod commands;
 #[cfg(feature = "lab")]
 mod fill;

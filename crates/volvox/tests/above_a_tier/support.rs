@@ -54,6 +54,9 @@ pub fn refused_by(command: &mut Command) -> String {
     String::from_utf8(stderr).expect("it is text")
 }
 
+/// What a `get` is answered: flags and value, nothing, or the line of an error.
+pub type Found = Result<Option<(u32, Vec<u8>)>, String>;
+
 /// A cell, which is killed at the end.
 pub struct Cell {
     process: Child,
@@ -93,6 +96,18 @@ impl Cell {
         volvox(&[&["ctl", "--server", &self.address(), "tier"], words].concat())
     }
 
+    /// What `ctl tier status` says in `state`.
+    pub fn state(&self) -> String {
+        let (said, _) = self.ctl(&["status", "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&said).expect("it is JSON");
+        report["state"].as_str().expect("a text").to_owned()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Where it listens.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
@@ -103,6 +118,17 @@ impl Cell {
         stream.set_read_timeout(Some(PATIENCE)).expect("it can be set");
         stream.set_nodelay(true).expect("it can be set");
         Client { reader: BufReader::new(stream.try_clone().expect("a copy")), stream }
+    }
+
+    /// What a `get` of each key is answered, on a connection of its own: none waits for another.
+    pub fn get_each(&self, keys: &[String]) -> Vec<Found> {
+        let ask = |key: &String| {
+            let mut client = self.client();
+            client.send(format!("get {key}\r\n").as_bytes()).expect("it takes the request");
+            client
+        };
+        let mut clients: Vec<_> = keys.iter().map(ask).collect();
+        clients.iter_mut().zip(keys).map(|(client, key)| client.found(key)).collect()
     }
 
     /// Ends it as a crash does.
@@ -165,8 +191,8 @@ impl Client {
         self.found(key).unwrap_or_else(|line| panic!("get {key}: {line}"))
     }
 
-    /// The reply to a `get` of `key`: flags and value, nothing, or the line of an error.
-    pub fn found(&mut self, key: &str) -> Result<Option<(u32, Vec<u8>)>, String> {
+    /// The reply to a `get` of `key`.
+    pub fn found(&mut self, key: &str) -> Found {
         let line = self.line().expect("it answers");
         if line == "END" {
             return Ok(None);
