@@ -20,7 +20,7 @@ use crate::opening::{Notes, Opened, Run, open};
 use crate::page::{self, Content, Spot};
 use crate::rewrite::{Lengths, Next, Rewritten, gone, rewrite};
 use crate::runs::{RUNS, run_of};
-use crate::store::{LIST_AT_ONCE, Leftover, Store, check_epochs, not_led};
+use crate::store::{LIST_AT_ONCE, Leftover, Store, again, check_epochs, not_led};
 use base::SliceId;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -237,9 +237,9 @@ impl Leading {
         let stores: Vec<&Store> = leds.iter().map(|led| &led.store).collect();
         let created = match maps.is_empty() {
             true => Ok(()),
-            false => self.objects.create_all(&maps).map(drop),
+            false => again(|| self.objects.create_all(&maps)).map(drop),
         };
-        let created = created.and_then(|()| check_epochs(&stores));
+        let created = created.and_then(|()| again(|| check_epochs(&stores)));
         for successor in successors {
             let led = successor.led.clone();
             if created.is_err() || led.store.check_known().is_err() {

@@ -5,7 +5,7 @@ use crate::name::{self, Id};
 use crate::objects::Object;
 use crate::opening::Run;
 use crate::page::{self, Content, Row, Spot};
-use crate::store::{Store, again};
+use crate::store::{Store, again, is_passing};
 use tier::{BackendError, Change, Failure};
 
 /// Pages that are read and written at once.
@@ -108,7 +108,7 @@ pub(crate) fn rewrite(
             put_pages(store, &all, (first, lengths), into, &mut objects);
         }
         into.made.extend(objects.iter().map(|object| object.name.clone()));
-        again(|| store.objects.create_all(&objects))?;
+        create_all(store, &objects)?;
     }
     into.map.entries.extend_from_slice(&entries[kept..]);
     // The first page has whatever comes before its own first key.
@@ -117,6 +117,18 @@ pub(crate) fn rewrite(
     }
     debug_assert!(into.map.entries.windows(2).all(|two| two[0].first < two[1].first));
     Ok(())
+}
+
+/// Creates objects at once, and one by one where some of them were refused for a while, or not
+/// answered: a service that refuses some of many requests would refuse one of all each time. The
+/// names and the bytes are the same, so one that was created before is as good.
+fn create_all(store: &Store, objects: &[Object]) -> Result<(), BackendError> {
+    match store.objects.create_all(objects) {
+        Err(error) if is_passing(&error) => {
+            objects.iter().try_for_each(|it| again(|| store.objects.create(it).map(drop)))
+        }
+        done => done.map(drop),
+    }
 }
 
 /// The rows of a page that a map names.

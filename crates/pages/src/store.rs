@@ -135,11 +135,16 @@ pub(crate) fn check_epochs(stores: &[&Store]) -> Result<(), BackendError> {
 pub(crate) fn again<T>(call: impl Fn() -> Result<T, BackendError>) -> Result<T, BackendError> {
     for _ in 1..CALLS_MAX {
         match call() {
-            Err(error) if [Failure::Transient, Failure::Unknown].contains(&error.failure) => {}
+            Err(error) if is_passing(&error) => {}
             done => return done,
         }
     }
     call()
+}
+
+/// Whether a call may succeed when it is made again.
+pub(crate) fn is_passing(error: &BackendError) -> bool {
+    [Failure::Transient, Failure::Unknown].contains(&error.failure)
 }
 
 /// The error of a call about a run that this cell neither writes nor reads.

@@ -18,7 +18,6 @@ use crate::tasks::{Task, Tasks};
 use base::{Now, SliceId};
 use effects::{LaneId, Place};
 use session::{LogId, WorkerId};
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -318,11 +317,8 @@ impl Tiered {
 
     /// Why a request that needs a key from below cannot be answered.
     pub(crate) fn obstacle(&self) -> String {
-        let mut line = "tier busy".to_owned();
-        if let Some(failure) = &*lock(&self.failure) {
-            let _ = write!(line, ": {failure}");
-        }
-        line
+        let failure = lock(&self.failure);
+        format!("tier busy: {}", failure.as_deref().unwrap_or("the database has not answered yet"))
     }
 
     /// Why no change is taken now.

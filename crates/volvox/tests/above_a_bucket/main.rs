@@ -7,11 +7,14 @@
 #[allow(dead_code, reason = "the tests above a tier use all of it")]
 mod support;
 
+mod faults;
+
 use measure::process::Server;
 use measure::process::emulators::{BUCKET, Emulator};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use support::{Cell, Client, command, directory, refused_by, statistic};
@@ -24,6 +27,8 @@ const AT_ONCE: usize = 100;
 struct Above<'a> {
     emulator: Emulator,
     server: &'a Server,
+    /// Where the cell reaches it.
+    address: SocketAddr,
     directory: PathBuf,
     database: String,
 }
@@ -37,7 +42,7 @@ impl Above<'_> {
         let database = ["--tier-database", &self.database, "--tier-bucket-timeout-s", "2"];
         let pages = ["--tier-page-bytes", "64KiB", "--item-bytes-max", "16KiB"];
         let mut command = command(directory, &[&database[..], &pages, flags].concat());
-        command.envs(self.emulator.environment(self.server.address()));
+        command.envs(self.emulator.environment(self.address));
         command
     }
 }
@@ -50,6 +55,7 @@ fn above_each(test: &str, check: impl Fn(&Above<'_>)) {
         let above = Above {
             emulator,
             server: &server,
+            address: server.address(),
             directory: directory(&format!("{test}-{scheme}")),
             database: format!("{scheme}://{BUCKET}/root/{test}"),
         };
