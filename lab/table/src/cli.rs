@@ -25,6 +25,8 @@ const EXAMPLES: &str = "Examples:
     volvox lab
   The whole table with a memcached, in hours, into a folder of its own:
     volvox lab --full --memcached /usr/bin/memcached --out lab-full
+  The table above a journal and a database, of which memory holds a quarter:
+    volvox lab --tier redb --out lab-tier
   To continue after an interruption:
     volvox lab --full --memcached /usr/bin/memcached --out lab-full --resume
 The lab starts every server itself, on a free port of the loopback, and ends it.
@@ -46,6 +48,14 @@ pub struct LabArgs {
     /// A memcached to measure in the same columns.
     #[arg(long, value_name = "PATH")]
     pub memcached: Option<PathBuf>,
+    /// Measure our servers above a tier with this database: redb or files.
+    #[arg(
+        long,
+        value_name = "DATABASE",
+        value_parser = ["redb", "files"],
+        conflicts_with = "memcached"
+    )]
+    pub tier: Option<String>,
     /// Continue the report in the folder: what was measured is not measured again.
     #[arg(long)]
     pub resume: bool,
@@ -68,9 +78,10 @@ fn carry_out(args: &LabArgs, volvox: &Path) -> Result<bool> {
     let stop = Arc::new(AtomicBool::new(false));
     load::cli::stop_on_signals(&stop)?;
     let watch = Watch::new(stop, false);
-    let programs = Programs::find(volvox, args.memcached.as_deref())?;
+    let programs = Programs::find(volvox, args.memcached.as_deref())?.above(args.tier.clone());
     let cores = programs.cores().count();
     let form = if args.full { Form::full(cores) } else { Form::quick(cores) };
+    let form = if args.tier.is_some() { form.above_a_tier() } else { form };
     let who = contestants(args.memcached.is_some());
     let binary = std::fs::read(volvox).with_context(|| format!("read {}", volvox.display()))?;
     let subject = Subject {
@@ -79,9 +90,11 @@ fn carry_out(args: &LabArgs, volvox: &Path) -> Result<bool> {
         version: env!("CARGO_PKG_VERSION").to_string(),
         build: fingerprint(&binary),
         memcached: programs.memcached_version()?,
+        database: args.tier.clone(),
         machine: Machine::here(),
     };
-    let installed = |one: &Instrument| find(one.tool().program).is_some();
+    // What the threads of a tier do would be counted too.
+    let installed = |one: &Instrument| args.tier.is_none() && find(one.tool().program).is_some();
     let instruments: Vec<Instrument> = Instrument::ALL.into_iter().filter(installed).collect();
     let (folder, subject, mut found) = Folder::open(&args.out, subject, args.resume)?;
     let mut runner = Runner::new(&form, &programs, &folder, &watch);
@@ -104,7 +117,8 @@ fn carry_out(args: &LabArgs, volvox: &Path) -> Result<bool> {
 fn command(args: &LabArgs) -> String {
     let form = if args.full { "--full" } else { "--quick" };
     let memcached = if args.memcached.is_some() { " --memcached PATH" } else { "" };
-    format!("volvox lab {form}{memcached}")
+    let tier = args.tier.iter().map(|database| format!(" --tier {database}"));
+    format!("volvox lab {form}{memcached}{}", tier.collect::<String>())
 }
 
 fn summary(document: &Document, out: &Path) -> String {
@@ -143,10 +157,12 @@ mod tests {
             ("", "volvox lab --quick"),
             ("--full", "volvox lab --full"),
             ("--memcached /x/y", "volvox lab --quick --memcached PATH"),
+            ("--tier redb", "volvox lab --quick --tier redb"),
         ] {
             assert_eq!(command(&args(words).unwrap()), expected);
         }
         assert!(args("--quick --full").is_err());
+        assert!(args("--tier redb --memcached /x/y").is_err() && args("--tier s3").is_err());
     }
 
     #[test]

@@ -21,15 +21,18 @@ pub(crate) struct Subject {
     pub build: String,
     /// memcached's name and version, if it is a contestant.
     pub memcached: Option<String>,
+    /// What lies below our servers, as `tier.database` has it; nothing if it is `None`.
+    #[serde(default)]
+    pub database: Option<String>,
     /// The machine of the measurements.
     pub machine: Machine,
 }
 
 impl Subject {
     /// What must be the same in all findings of one table.
-    pub fn key(&self) -> (&str, &str, &str, Option<&str>, String) {
-        let Self { form, date: _, version, build, memcached, machine } = self;
-        (form, version, build, memcached.as_deref(), machine.line())
+    pub fn key(&self) -> (&str, &str, &str, [Option<&str>; 2], String) {
+        let Self { form, date: _, version, build, memcached, database, machine } = self;
+        (form, version, build, [memcached.as_deref(), database.as_deref()], machine.line())
     }
 }
 
@@ -53,6 +56,7 @@ pub(crate) mod tests {
             version: text("0.1.0"),
             build: fingerprint(b"volvox"),
             memcached: None,
+            database: None,
             machine: Machine { processor: text("X & Y"), ..Machine::default() },
         }
     }
@@ -65,6 +69,7 @@ pub(crate) mod tests {
             subject("full"),
             Subject { build: fingerprint(b"volvoy"), ..own.clone() },
             Subject { memcached: Some("memcached 1.6.45".to_string()), ..own.clone() },
+            Subject { database: Some("redb".to_string()), ..own.clone() },
         ] {
             assert_ne!(other.key(), own.key());
         }

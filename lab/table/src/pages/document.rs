@@ -15,9 +15,12 @@ use crate::plan::{Contestant, Form, Task};
 const SCHEMA: &str = "volvox-lab/2";
 
 /// What the table is a table of, and what it is not.
-const MEMORY_ALONE: &str = "This is memory alone: no request waits for a database. With a database \
-    below, a server whose thread blocks and one whose loop continues will differ most; the table \
-    will be measured again then.";
+const MEMORY_ALONE: &str = "This is memory alone: no request waits for a database. volvox lab \
+    --tier measures the same above one.";
+const ABOVE: &str = "Our servers stand above a journal and a database, in one directory. Their \
+    memory holds the keys that are requested most; others are read from the database. Under every \
+    driver threads of the tier read it, on the core of the server, while requests wait: so a \
+    server is busy with less, and its worker waits for its core.";
 
 /// A report.
 #[derive(Clone, Debug, Serialize)]
@@ -68,7 +71,7 @@ impl Document {
             schema: SCHEMA,
             subject,
             contestants: who.iter().map(|one| one.name()).collect(),
-            scope: MEMORY_ALONE,
+            scope: if form.is_tiered { ABOVE } else { MEMORY_ALONE },
             whole: empty_cells.is_empty() && missing.is_empty(),
             empty_cells,
             missing,

@@ -10,7 +10,7 @@ use super::rows::{Cell, Peak, Point};
 use super::tables::{
     calls_table, cell_table, common_table, cost_table, lambda_table, point_table, win_table,
 };
-use crate::plan::{CONNECTIONS, KEYS, PIPELINE};
+use crate::plan::{CONNECTIONS, KEYS, PIPELINE, TIERED_MIB};
 
 /// The page; `command` writes such a report again.
 pub(crate) fn page(document: &Document, command: &str) -> Page {
@@ -43,10 +43,14 @@ pub(crate) fn page(document: &Document, command: &str) -> Page {
 /// What was measured, when, on which machine, and how.
 fn setup(document: &Document, command: &str) -> String {
     let subject = &document.subject;
+    let keys = match subject.database {
+        None => format!("{KEYS} keys"),
+        Some(_) => format!("keys for four times a memory of {TIERED_MIB} MiB,"),
+    };
     format!(
         "The {} form, measured on {} by \"{command}\", volvox {} (build {}), on {}. One worker on \
          a core of its own, the generator on another. {CONNECTIONS} connections with at most \
-         {PIPELINE} requests each; {KEYS} keys of 20 bytes, a tenth of which has 90 % of all \
+         {PIPELINE} requests each; {keys} of 20 bytes, a tenth of which has 90 % of all \
          requests; open loop; every value is compared.",
         subject.form,
         subject.date,

@@ -64,6 +64,8 @@ pub(crate) struct Form {
     pub point: Duration,
     /// Time before each measurement in which requests are sent and not measured.
     pub warmup: Duration,
+    /// Whether our servers stand above a tier, with memory for a part of the keys.
+    pub is_tiered: bool,
 }
 
 /// The most workers in the sweep; above four the number doubles at each step.
@@ -96,7 +98,15 @@ impl Form {
             plateau: Duration::from_secs(2),
             point: Duration::from_secs(1),
             warmup: Duration::from_millis(200),
+            is_tiered: false,
         }
+    }
+
+    /// The same table above a tier, without the sweeps.
+    pub fn above_a_tier(self) -> Self {
+        let none = Vec::new();
+        let (clients, workers) = (none.clone(), none.clone());
+        Self { clients, workers, entries: none, is_tiered: true, ..self }
     }
 
     /// The whole table: hours.

@@ -20,7 +20,13 @@ use super::form::{Form, Level};
 /// Keys of the table. All values of the largest size fit into the memory of a server.
 pub(crate) const KEYS: u64 = 20_000;
 /// Memory of every server, in MiB.
-pub(crate) const MEMORY_MIB: u64 = 768;
+const MEMORY_MIB: u64 = 768;
+/// Memory of a server above a tier, in MiB: the keys of the table have four times as much, and the
+/// tenth of them that is hot fits.
+pub(crate) const TIERED_MIB: u64 = 32;
+const TIERED_BYTES: u64 = 4 * (TIERED_MIB << 20);
+/// What an item takes beside its value, about.
+const BESIDE_BYTES: u64 = 60;
 /// Connections, except in the sweep of clients.
 pub(crate) const CONNECTIONS: u64 = 50;
 /// Unanswered requests per connection: enough that the server is busy before the generator is.
@@ -123,6 +129,8 @@ pub(crate) struct ServerSettings {
     pub keys: u64,
     /// Bytes of their values.
     pub value_bytes: u32,
+    /// Its memory, in MiB.
+    pub memory_mib: u64,
 }
 
 impl Job {
@@ -164,7 +172,7 @@ impl Job {
     }
 
     /// The server it is measured on.
-    pub fn server(&self) -> ServerSettings {
+    pub fn server(&self, form: &Form) -> ServerSettings {
         let (workers, pinned, keys, value_bytes) = match self.task {
             Task::LambdaMax(of) | Task::Cell(of, _) => (1, true, KEYS, of.size),
             Task::Counts(of, _) => (1, true, COUNTED_KEYS, of.size),
@@ -174,12 +182,17 @@ impl Job {
                 (1, true, entries, INDEX_VALUE_BYTES)
             }
         };
-        ServerSettings { contestant: self.contestant, workers, pinned, keys, value_bytes }
+        let (keys, memory_mib) = match form.is_tiered {
+            true => (TIERED_BYTES / (u64::from(value_bytes) + BESIDE_BYTES), TIERED_MIB),
+            false => (keys, MEMORY_MIB),
+        };
+        let contestant = self.contestant;
+        ServerSettings { contestant, workers, pinned, keys, value_bytes, memory_mib }
     }
 
     /// The arguments of the generator; with a rate for the jobs that have one.
     pub fn arguments(&self, form: &Form, rate_per_s: Option<f64>) -> Vec<String> {
-        let server = self.server();
+        let server = self.server(form);
         let (connections, pipeline) = match self.task {
             Task::Clients(clients) => (clients, 1),
             _ => (CONNECTIONS, PIPELINE),
@@ -292,6 +305,20 @@ mod tests {
         assert!(total(&Form::full(2), true) < HOURS_3);
         assert!(total(&Form::full(2), false) > HOURS_3 / 3);
         assert!(total(&Form::quick(2), true) < Duration::from_secs(6 * 60));
+    }
+
+    #[test]
+    fn above_a_tier_no_memory_holds_all_keys_and_each_holds_the_hot_ones() {
+        let form = Form::full(2).above_a_tier();
+        let jobs = jobs(&form, &contestants(false), &[]);
+        assert!(jobs.iter().all(|job| matches!(job.task, Task::Cell(..) | Task::LambdaMax(_))));
+        assert_eq!(jobs.len(), 4 * 9 * (1 + form.levels.len()));
+        for job in jobs {
+            let of = job.server(&form);
+            let (all, memory) = (of.keys * u64::from(of.value_bytes + 20), of.memory_mib << 20);
+            assert!(all > 2 * memory && all / 10 < memory / 2, "{}: {all} B", job.title());
+            assert!(job.arguments(&form, None).contains(&of.keys.to_string()));
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod job;
 pub(crate) use contestant::{CONTESTANTS_MAX, Contestant, contestants};
 pub(crate) use form::{Form, Level};
 pub(crate) use job::{
-    CONNECTIONS, COUNTED_REQUESTS, Job, KEYS, MEMORY_MIB, PIPELINE, ServerSettings, Task, Workload,
+    CONNECTIONS, COUNTED_REQUESTS, Job, KEYS, PIPELINE, ServerSettings, TIERED_MIB, Task, Workload,
     jobs,
 };
 

@@ -50,7 +50,10 @@ pub(crate) fn measure_all(
             Some(finding) => finding,
             None => {
                 let rate_per_s = found.cell_rate_per_s(who, job);
-                let measured = undisturbed(job, &mut retries, || runner.measure(job, rate_per_s));
+                // Above a tier no server has its core for itself: its own threads use it too.
+                let is_judged = !runner.form.is_tiered;
+                let measured =
+                    undisturbed(job, is_judged, &mut retries, || runner.measure(job, rate_per_s));
                 if runner.is_stopped() {
                     progress.clear();
                     // The same Ctrl-C may have ended the servers already: that is no failure.
@@ -91,12 +94,13 @@ fn announce(runner: &Runner<'_>, contestants: usize, all: usize, left: usize, to
 /// The first attempt that nothing disturbed, or the last one.
 fn undisturbed(
     job: &Job,
+    is_judged: bool,
     retries: &mut usize,
     mut measure: impl FnMut() -> Result<Finding>,
 ) -> Result<Finding> {
     let mut measured = measure();
     for _ in 1..ATTEMPTS_MAX {
-        if *retries == 0 || !is_disturbed(job, &measured) {
+        if *retries == 0 || !is_disturbed(job, is_judged, &measured) {
             break;
         }
         *retries -= 1;
@@ -105,13 +109,13 @@ fn undisturbed(
     measured
 }
 
-/// Whether another attempt is worth its time. Of the figures only lambda-max is: all others are
-/// shares of it.
-fn is_disturbed(job: &Job, measured: &Result<Finding>) -> bool {
+/// Whether another attempt is worth its time. Of the figures only lambda-max is, if its costs are
+/// judged: all others are shares of it.
+fn is_disturbed(job: &Job, is_judged: bool, measured: &Result<Finding>) -> bool {
     match measured {
         Err(error) => error.is::<Disturbed>(),
         Ok(finding) => {
-            let lambda_max = matches!(job.task, Task::LambdaMax(_));
+            let lambda_max = is_judged && matches!(job.task, Task::LambdaMax(_));
             lambda_max && (finding.is_crowded(job.contestant) || finding.is_idle())
         }
     }
@@ -136,14 +140,15 @@ mod tests {
         };
         for (busy, waiting, again) in [(0.97, 0.0, false), (0.97, 0.1, true), (0.93, 0.0, true)] {
             assert_eq!(
-                is_disturbed(&lambda_max, &found(busy, waiting)),
+                is_disturbed(&lambda_max, true, &found(busy, waiting)),
                 again,
                 "{busy}, {waiting}"
             );
-            assert!(!is_disturbed(&cell, &found(busy, waiting)));
+            assert!(!is_disturbed(&cell, true, &found(busy, waiting)));
+            assert!(!is_disturbed(&lambda_max, false, &found(busy, waiting)));
         }
-        assert!(is_disturbed(&cell, &Err(Disturbed("no reply".to_string()).into())));
-        assert!(!is_disturbed(&cell, &Err(anyhow::anyhow!("ended"))));
+        assert!(is_disturbed(&cell, false, &Err(Disturbed("no reply".to_string()).into())));
+        assert!(!is_disturbed(&cell, true, &Err(anyhow::anyhow!("ended"))));
     }
 
     #[test]
@@ -152,7 +157,7 @@ mod tests {
         let job = Job { contestant, task: Task::LambdaMax(SWEEP) };
         let attempted = |busy: &[f64], retries: &mut usize| {
             let mut nth = 0;
-            let measured = undisturbed(&job, retries, || {
+            let measured = undisturbed(&job, true, retries, || {
                 let mut finding = lambda(contestant, SWEEP, 100.0, 1.0);
                 finding.counters.as_mut().unwrap().busy_cores = busy[nth];
                 nth += 1;

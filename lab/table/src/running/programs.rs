@@ -4,6 +4,8 @@
 //! one of its contestant: where the system refuses a driver, our server takes another, and its
 //! figures would stand in the wrong row.
 
+use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,19 +14,27 @@ use measure::Target;
 use measure::process::{cores::Cores, exec::Exec, launch::Launch, server::Server};
 use rustix::process::geteuid;
 
-use crate::plan::{Contestant, MEMORY_MIB, ServerSettings};
+use crate::plan::{Contestant, ServerSettings};
 
 /// The most connections of our servers: enough for the sweeps, and few enough for the descriptors
 /// that an instrument leaves.
 const CONNECTIONS_MAX: &str = "256";
 /// Longest a memcached may take to print its version.
 const VERSION_MAX: Duration = Duration::from_secs(20);
+/// Longest that all keys may take to be written back.
+const DRAIN_MAX: Duration = Duration::from_secs(600);
+/// The journal of a cell above a tier.
+const JOURNAL: &str = "256MiB";
+/// Beside the logs: a directory for the tier of each server.
+const TIERS: &str = "tiers";
 
 /// Where the programs are, and the cores they run on.
 #[derive(Clone, Debug)]
 pub(crate) struct Programs {
     volvox: PathBuf,
     memcached: Option<PathBuf>,
+    /// What lies below our servers, as `tier.database` has it; nothing if it is `None`.
+    database: Option<String>,
     cores: Cores,
 }
 
@@ -32,7 +42,20 @@ impl Programs {
     /// Our binary, and a memcached if one is measured, on the cores of this process.
     pub fn find(volvox: &Path, memcached: Option<&Path>) -> Result<Self> {
         let cores = Cores::find().context("read which cores may be used")?;
-        Ok(Self { volvox: volvox.to_owned(), memcached: memcached.map(Path::to_owned), cores })
+        let (volvox, memcached) = (volvox.to_owned(), memcached.map(Path::to_owned));
+        Ok(Self { volvox, memcached, database: None, cores })
+    }
+
+    /// The same; our servers stand above a tier with this database.
+    pub fn above(self, database: Option<String>) -> Self {
+        Self { database, ..self }
+    }
+
+    /// Waits until a server has written back all that it holds.
+    pub(super) fn drain(&self, address: SocketAddr) -> Result<()> {
+        let (address, seconds) = (address.to_string(), DRAIN_MAX.as_secs().to_string());
+        let words = ["ctl", "--server", &address, "tier", "drain", "--wait", &seconds];
+        Exec::new(&self.volvox).args(words).capture(DRAIN_MAX).map(drop)
     }
 
     /// The cores of the servers and of the generator.
@@ -62,7 +85,11 @@ impl Programs {
         let launch =
             launch.cores(if settings.pinned { self.cores.server() } else { self.cores.all() });
         let mut stats = Vec::new();
-        let words = |port| self.words(settings, port);
+        let tier = logs.with_file_name(TIERS).join(name);
+        if tier.exists() {
+            fs::remove_dir_all(&tier).with_context(|| format!("empty {}", tier.display()))?;
+        }
+        let words = |port| self.words(settings, &tier, port);
         let server = launch.start(name, logs, words, |address| {
             stats = load::ask(&Target::Tcp(address), "stats settings")?;
             Ok(())
@@ -79,27 +106,34 @@ impl Programs {
     }
 
     /// The words that start a server on `port`.
-    fn words(&self, settings: &ServerSettings, port: u16) -> Vec<String> {
-        let workers = settings.workers;
+    fn words(&self, settings: &ServerSettings, tier: &Path, port: u16) -> Vec<String> {
+        let (workers, memory_mib) = (settings.workers, settings.memory_mib);
         let original = settings.contestant == Contestant::Memcached;
         let (program, arguments) = match self.memcached.as_ref().filter(|_| original) {
             Some(memcached) => {
                 // memcached runs as root only if root is named.
                 let user = if geteuid().is_root() { " -u root" } else { "" };
-                let own = format!("-l 127.0.0.1 -p {port} -U 0 -m {MEMORY_MIB} -t {workers}{user}");
+                let own = format!("-l 127.0.0.1 -p {port} -U 0 -m {memory_mib} -t {workers}{user}");
                 (memcached, own)
             }
             None => {
                 let driver = settings.contestant.name();
                 let own = format!(
                     "serve --driver {driver} --workers {workers} --listen 127.0.0.1:{port} \
-                     --memory-limit {MEMORY_MIB}M --connections-max {CONNECTIONS_MAX}"
+                     --memory-limit {memory_mib}M --connections-max {CONNECTIONS_MAX}"
                 );
                 (&self.volvox, own)
             }
         };
         let program = program.display().to_string();
-        std::iter::once(program).chain(arguments.split(' ').map(str::to_string)).collect()
+        let words = std::iter::once(program).chain(arguments.split(' ').map(str::to_string));
+        let database = self.database.as_ref().filter(|_| !original);
+        let tier = database.map(|database| {
+            let tier = tier.display().to_string();
+            ["--tier-dir", &tier, "--tier-journal", JOURNAL, "--tier-database", database]
+                .map(str::to_owned)
+        });
+        words.chain(tier.into_iter().flatten()).collect()
     }
 }
 
@@ -108,7 +142,8 @@ mod tests {
     use super::*;
 
     fn settings(contestant: Contestant) -> ServerSettings {
-        ServerSettings { contestant, workers: 2, pinned: false, keys: 1, value_bytes: 1 }
+        let (workers, pinned, keys, value_bytes, memory_mib) = (2, false, 1, 1, 768);
+        ServerSettings { contestant, workers, pinned, keys, value_bytes, memory_mib }
     }
 
     #[test]
@@ -118,9 +153,14 @@ mod tests {
             (Contestant::Uring, "/v serve --driver uring --workers 2 --listen 127.0.0.1:9"),
             (Contestant::Memcached, "/m -l 127.0.0.1 -p 9 -U 0 -m 768 -t 2"),
         ] {
-            let words = programs.words(&settings(contestant), 9).join(" ");
-            assert!(words.starts_with(expected), "{words}");
+            let words = programs.words(&settings(contestant), Path::new("/t"), 9).join(" ");
+            assert!(words.starts_with(expected) && !words.contains("tier"), "{words}");
         }
+        let programs = programs.above(Some("files".to_owned()));
+        let words = |who| programs.words(&settings(who), Path::new("/t/it"), 9).join(" ");
+        let tier = "--tier-dir /t/it --tier-journal 256MiB --tier-database files";
+        assert!(words(Contestant::Threads).ends_with(tier));
+        assert!(!words(Contestant::Memcached).contains("tier"));
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl<'a> Runner<'a> {
 
     /// Carries out a job; a cell of the table at its rate.
     pub(super) fn measure(&mut self, job: &Job, rate_per_s: Option<f64>) -> Result<Finding> {
-        let pinned = job.server().pinned;
+        let pinned = job.server(self.form).pinned;
         let cores = self.programs.cores();
         let own = if pinned { cores.generator() } else { cores.all() };
         own.move_here().context("move the generator to its cores")?;
@@ -80,7 +80,7 @@ impl<'a> Runner<'a> {
 
     /// The server of a job, filled with its keys; it is started if it does not run.
     fn server(&mut self, job: &Job) -> Result<Probe> {
-        let settings = job.server();
+        let settings = job.server(self.form);
         let cold = matches!(job.task, Task::IndexCold(_));
         let alike = |held: &ServerSettings| {
             ServerSettings { contestant: settings.contestant, ..*held } == settings
@@ -114,6 +114,9 @@ impl<'a> Runner<'a> {
         let arguments =
             [target(probe), vec![keys, format!("--value-bytes={}", settings.value_bytes)]];
         let filled = parse::<PopulateArgs>(&arguments.concat())?.carry_out(self.watch)?;
+        if filled.clean && self.form.is_tiered {
+            return self.programs.drain(probe.address);
+        }
         if filled.clean || self.is_stopped() {
             return Ok(());
         }
@@ -198,7 +201,7 @@ impl<'a> Runner<'a> {
     ) -> Result<BTreeMap<String, f64>> {
         self.end()?;
         let file = self.folder.path(&format!("{}.out", instrument.tool().program));
-        let settings = job.server();
+        let settings = job.server(self.form);
         let counted = |requests: u64| -> Result<_> {
             let server = self.start(&settings, Launch::new().under(instrument, &file))?;
             let probe = Probe { address: server.address(), pid: server.pid() };
