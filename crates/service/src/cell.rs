@@ -41,6 +41,8 @@ pub struct Options {
     pub allow_shutdown: bool,
     /// Whether clients may change what replies above a tier promise.
     pub allow_policy: bool,
+    /// Whether `stats tier discard` is served.
+    pub allow_discard: bool,
     /// Whether clients may list keys.
     pub allow_dump: bool,
     /// Who may use the cell; if absent, everyone.

@@ -41,6 +41,7 @@
 //!     allow_flush: true,
 //!     allow_shutdown: false,
 //!     allow_policy: false,
+//!     allow_discard: false,
 //!     allow_dump: false,
 //!     authenticate: None,
 //!     connections_part: 4,

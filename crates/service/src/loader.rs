@@ -1,10 +1,10 @@
 //! What a thread of the tier looks up below with: it loads an item, and installs it in memory.
 
 use crate::cell::Cell;
-use crate::tasks::Task;
+use crate::tasks::{Leaving, Task};
 use crate::tiered::Tiered;
 use crate::worker::Worker;
-use base::{Now, Version};
+use base::Now;
 use engine::Filled;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,18 +38,29 @@ impl Loader {
     pub fn run(&mut self, now: impl Fn() -> Now) -> bool {
         match self.tiered.next_task() {
             Some(Task::LookUp(job)) => self.look_up(job, now),
-            Some(Task::Leave(key, version)) => self.drop_item(&key, version, now()),
+            Some(Task::Leave(leaving)) => self.drop_item(leaving, now),
             None => {}
         }
         !self.tiered.has_ended()
     }
 
-    /// Drops the item of a key from memory, unless it is newer than `version`. Where that is not
-    /// possible just then, it stays, as what was read does.
-    fn drop_item(&mut self, key: &[u8], version: Version, now: Now) {
-        self.worker.begin(now);
-        self.worker.drop_item(key, version, now);
-        self.worker.end();
+    /// Drops an item from memory. Where that is not possible just then, it stays, as what was read
+    /// does, or it is tried again.
+    fn drop_item(&mut self, leaving: Leaving, now: impl Fn() -> Now) {
+        let mut is_dropped = false;
+        for _ in 0..TRIES_MAX {
+            self.worker.begin(now());
+            is_dropped = self.worker.drop_item(&leaving.key, leaving.version, now());
+            self.worker.end();
+            if is_dropped {
+                break;
+            }
+            self.tiered.rest(RETRY);
+        }
+        if !is_dropped && leaving.is_certain {
+            self.tiered.tasks().leave(leaving);
+        }
+        self.tiered.tasks().has_left();
     }
 
     fn look_up(&mut self, job: Job, now: impl Fn() -> Now) {

@@ -17,7 +17,7 @@ use crate::worker::Worker;
 use base::{Now, Owner};
 use memcache::{Refusal, Words, reply};
 use std::fmt::Display;
-use tier::{PrefixRule, Rules};
+use tier::{Discard, Discarded, GivenUp, PrefixRule, Rules};
 
 /// Microseconds per second.
 const MICROS: u64 = 1_000_000;
@@ -31,6 +31,9 @@ macro_rules! stats {
         $(reply::stat($out, concat!($prefix, stringify!($name)), $value);)*
     };
 }
+
+/// Keys that were given up and are named, at most.
+const KEYS_SHOWN: usize = 1000;
 
 /// Appends a `STAT` line for each named field of a structure.
 macro_rules! fields {
@@ -59,8 +62,13 @@ pub(crate) fn stats(worker: &mut Worker, now: Now, mut args: Words<'_>, out: &mu
                 out.extend_from_slice(of_tier(cell, Tiered::retry));
                 return;
             }
-            Some(b"policy") => {
-                let line = match tier_policy(cell, args) {
+            Some(b"discarded") => tier_discarded(cell, out),
+            Some(name @ (b"policy" | b"discard")) => {
+                let done = match name {
+                    b"policy" => tier_policy(cell, args),
+                    _ => tier_discard(cell, args),
+                };
+                let line = match done {
                     Ok(()) => reply::OK.to_vec(),
                     Err(why) => format!("CLIENT_ERROR {why}\r\n").into_bytes(),
                 };
@@ -251,6 +259,53 @@ fn tier_policy(cell: &Cell, args: Words<'_>) -> Result<(), String> {
     let prefixes: Result<Vec<_>, _> = prefixes.iter().map(|word| word.parse()).collect();
     let rules = Rules::new(base, prefixes?).map_err(|error| error.to_string())?;
     tiered.want_rules(rules).map_err(|error| error.to_string())
+}
+
+/// `stats tier discard key KEY ...`, `prefix PREFIX` or `run NUMBER`, which is no report: changes
+/// are given up soon, and `stats tier discarded` shows them.
+fn tier_discard(cell: &Cell, mut args: Words<'_>) -> Result<(), String> {
+    const USAGE: &str = "write stats tier discard key KEY ..., prefix PREFIX or run NUMBER";
+    let tiered = cell.tiered().ok_or("this cell has no tier")?;
+    if !cell.options().allow_discard {
+        return Err("this cell refuses it: protocol.allow_tier_discard is off".to_owned());
+    }
+    let kind = args.next().ok_or(USAGE)?;
+    let words: Vec<Box<[u8]>> = args.map(Into::into).collect();
+    let which = match (kind, &words[..]) {
+        (b"key", [_, ..]) => Discard::Keys(words),
+        (b"prefix", [prefix]) => Discard::Prefix(prefix.clone()),
+        (b"run", [number]) => {
+            let number = std::str::from_utf8(number).ok().and_then(|it| it.parse().ok());
+            Discard::Run(number.ok_or("the number of a run is not a number")?)
+        }
+        _ => return Err(USAGE.to_owned()),
+    };
+    match tiered.discard(which) {
+        true => Ok(()),
+        false => Err("other changes are just being given up; try again".to_owned()),
+    }
+}
+
+/// `stats tier discarded`: what came of it, the last time.
+fn tier_discarded(cell: &Cell, out: &mut Vec<u8>) {
+    let Some(tiered) = cell.tiered() else {
+        return reply::stat(out, "tier", "off");
+    };
+    let (count, discarded) = tiered.tier().discarded();
+    let Discarded { given_up, young, changed, unreadable, has_more, failure } = discarded;
+    stats! { out, "",
+        discards: count,
+        given_up: given_up.len(),
+        young: young,
+        changed: changed,
+        unreadable: unreadable,
+        has_more: if has_more { "yes" } else { "no" },
+        leaving: tiered.tasks().leaving(),
+        failure: failure.as_deref().unwrap_or("none"),
+    }
+    for GivenUp { key, what, .. } in given_up.iter().take(KEYS_SHOWN) {
+        reply::stat(out, &format!("key:{}", String::from_utf8_lossy(key)), what);
+    }
 }
 
 fn tier(cell: &Cell, out: &mut Vec<u8>) {

@@ -13,8 +13,19 @@ const LEAVING_MAX: usize = 16_384;
 pub(crate) enum Task {
     /// A lookup.
     LookUp(Job),
-    /// The item of a key leaves memory, unless it is newer than this.
-    Leave(Box<[u8]>, Version),
+    /// An item leaves memory.
+    Leave(Leaving),
+}
+
+/// An item that is to leave memory.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Leaving {
+    /// Its key.
+    pub(crate) key: Box<[u8]>,
+    /// Unless it is newer than this.
+    pub(crate) version: Version,
+    /// Whether it must not stay, because it was given up.
+    pub(crate) is_certain: bool,
 }
 
 /// What is to be done, in its order.
@@ -37,26 +48,32 @@ impl Tasks {
         self.has_some.notify_one();
     }
 
-    /// Has an item leave memory, if there is a place for that here.
-    pub(crate) fn leave(&self, key: &[u8], version: Version) {
+    /// Has an item leave memory, if there is a place for that here, or if that is certain: how many
+    /// of those there are is bounded by what is given up at once.
+    pub(crate) fn leave(&self, leaving: Leaving) {
         let mut queue = self.lock();
-        if queue.leaving < LEAVING_MAX {
+        if leaving.is_certain || queue.leaving < LEAVING_MAX {
             queue.leaving += 1;
-            queue.tasks.push_back(Task::Leave(key.into(), version));
+            queue.tasks.push_back(Task::Leave(leaving));
             self.has_some.notify_one();
         }
+    }
+
+    /// An item has left memory, or stays.
+    pub(crate) fn has_left(&self) {
+        self.lock().leaving -= 1;
+    }
+
+    /// Items that are to leave memory, and have not yet.
+    pub(crate) fn leaving(&self) -> usize {
+        self.lock().leaving
     }
 
     /// The next one, for which it waits for `most`, or until it `has_ended`.
     pub(crate) fn next(&self, most: Duration, has_ended: impl Fn() -> bool) -> Option<Task> {
         let waits = |queue: &mut Queue| queue.tasks.is_empty() && !has_ended();
         let waited = self.has_some.wait_timeout_while(self.lock(), most, waits);
-        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
-        let task = queue.tasks.pop_front();
-        if matches!(task, Some(Task::Leave(..))) {
-            queue.leaving -= 1;
-        }
-        task
+        waited.unwrap_or_else(PoisonError::into_inner).0.tasks.pop_front()
     }
 
     /// Wakes all that wait.
@@ -76,16 +93,23 @@ mod tests {
     #[test]
     fn items_leave_in_their_order_and_no_more_of_them_wait_than_there_are_places() {
         let tasks = Tasks::default();
-        let next = || tasks.next(Duration::ZERO, || false);
-        for version in 1..=LEAVING_MAX as u64 + 2 {
-            tasks.leave(b"key", Version::from_raw(version));
-        }
-        for expected in 1..=LEAVING_MAX as u64 {
-            let Some(Task::Leave(_, version)) = next() else { panic!("there is one more") };
-            assert_eq!(version.raw(), expected);
-        }
-        assert!(next().is_none());
-        tasks.leave(b"key", Version::from_raw(7));
-        assert!(next().is_some(), "there are places again");
+        let next = || match tasks.next(Duration::ZERO, || false) {
+            Some(Task::Leave(leaving)) => Some(leaving.version.raw()),
+            _ => None,
+        };
+        let leave = |version: u64, is_certain| {
+            let (key, version) = (b"key"[..].into(), Version::from_raw(version));
+            tasks.leave(Leaving { key, version, is_certain });
+        };
+        let most = LEAVING_MAX as u64;
+        (1..=most + 2).for_each(|version| leave(version, false));
+        leave(most + 3, true);
+        let left: Vec<_> = std::iter::from_fn(next).collect();
+        assert_eq!(left, (1..=most).chain([most + 3]).collect::<Vec<_>>());
+        leave(1, false);
+        assert_eq!((next(), tasks.leaving()), (None, LEAVING_MAX + 1), "they have not left yet");
+        (0..=LEAVING_MAX).for_each(|_| tasks.has_left());
+        leave(7, false);
+        assert_eq!((next(), tasks.leaving()), (Some(7), 1), "there are places again");
     }
 }

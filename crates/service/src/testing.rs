@@ -54,6 +54,7 @@ fn cell_of(config: EngineConfig, bytes: u64, in_ring: bool) -> Arc<Cell> {
         authenticate: None,
         allow_shutdown: false,
         allow_policy: true,
+        allow_discard: true,
         allow_flush: true,
         keep_leases: true,
         connections_part: 4,

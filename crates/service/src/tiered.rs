@@ -14,14 +14,17 @@
 
 use crate::press::Press;
 use crate::replies::{log_of, several_of};
-use crate::tasks::{Task, Tasks};
+use crate::tasks::{Leaving, Task, Tasks};
 use base::{Now, SliceId};
 use effects::{LaneId, Place};
 use session::{LogId, WorkerId};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
-use tier::{Ack, Job, LiveRules, Member, Outcome, Rules, RulesError, Tier, TierReport, Wanted};
+use tier::{
+    Ack, Discard, GivenUp, Job, LiveRules, Member, Outcome, Rules, RulesError, Tier, TierReport,
+    Wanted,
+};
 
 /// After a lookup has failed, no other one begins for this long.
 const PAUSE_NS: u64 = 50_000_000;
@@ -84,7 +87,7 @@ impl Tiered {
         tier.set_written_back(move |key, version| {
             let goes_around = |tier: Arc<Tier>| tier.rules().now().goes_around(key);
             if rules.upgrade().is_some_and(goes_around) {
-                of.leave(key, version);
+                of.leave(Leaving { key: key.into(), version, is_certain: false });
             }
         });
         Self {
@@ -251,6 +254,32 @@ impl Tiered {
         self.paused_until_ns.store(0, Ordering::Relaxed);
         self.want_all();
         self.retries.press();
+    }
+
+    /// Asks for changes to be given up. Returns false where others are just being given up.
+    pub(crate) fn discard(&self, which: Discard) -> bool {
+        let is_taken = self.tier.discard(which);
+        // The thread that writes back may rest after an error, or wait.
+        self.retries.press();
+        self.flushes.press();
+        is_taken
+    }
+
+    /// Gives up what is wanted, as far as that is possible now. Called by the thread that writes
+    /// back.
+    pub fn carry_out_discards(&self, now: Now) {
+        let waits = self.tier.carry_out_discards(now, |given_up| {
+            let GivenUp { key, version, .. } = given_up;
+            self.tasks.leave(Leaving { key: key.clone(), version: *version, is_certain: true });
+        });
+        if waits {
+            self.press();
+        }
+    }
+
+    /// What the threads that look up have to do.
+    pub(crate) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Waits for so long until it is tried again to write back. Returns whether that is wanted at

@@ -377,13 +377,15 @@ impl Worker {
     }
 
     /// Drops the item of a key from memory, unless it is newer than `version`. That is no change:
-    /// it lies below.
-    pub(crate) fn drop_item(&mut self, key: &[u8], version: Version, now: Now) {
+    /// it lies below, or was given up. Returns whether memory has no such item now.
+    pub(crate) fn drop_item(&mut self, key: &[u8], version: Version, now: Now) -> bool {
         let pin = self.pin.as_mut().expect("a batch has begun");
         let replies = self.replies.as_mut().expect("a cell above a tier keeps a log");
         let effect = Effect { key, change: Change::Remove(Removal::Evicted) };
         let (slice, above) = (SliceId::of(key), Version::from_raw(version.raw() + 1));
-        let _ = self.cell.engine().apply(pin, slice, &effect, above, now, &mut replies.sink);
+        let sink = &mut replies.sink;
+        let applied = self.cell.engine().apply(pin, slice, &effect, above, now, sink);
+        matches!(applied, Applied::Done | Applied::Stale)
     }
 
     /// Appends the error line of a request that needs a key which cannot be looked up now.

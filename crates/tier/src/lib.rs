@@ -21,11 +21,13 @@
 //! | `error` | `backend`, `journal` | why there is no tier |
 //! | `claim` | `backend`, `error`, `journal` | whose what lies below is |
 //! | `member` | `backend`, `in_ring`, `index`, `journal`, `layers`, `live_rules`, `lookups`, `rules` | the tier of a cell in a ring, as the ring uses it |
+//! | `discard` | `backend`, `index`, `journal`, `key`, `layers`, `sync` | changes that are given up |
 //! | `tier` | * | the tier of a cell |
 #![forbid(unsafe_code)]
 
 mod backend;
 mod claim;
+mod discard;
 mod disk;
 mod error;
 mod floors;
@@ -46,6 +48,7 @@ mod sync;
 mod tier;
 
 pub use backend::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests};
+pub use discard::{Discard, Discarded, GivenUp};
 pub use disk::{Disk, File};
 pub use error::TierError;
 pub use flusher::Flushed;

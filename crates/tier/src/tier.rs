@@ -11,6 +11,7 @@
 
 use crate::backend::{Backend, BackendError, Requests};
 use crate::claim::{Claimed, claim, keep_given};
+use crate::discard::{Discard, Discarded, Discards, GivenUp};
 use crate::disk::Disk;
 use crate::error::TierError;
 use crate::floors::Floors;
@@ -215,6 +216,7 @@ impl Recovered {
             rules: LiveRules::new(config.rules.clone()),
             lookups: Lookups::new(config.lookups_max, config.missing_max),
             config,
+            discards: Discards::default(),
             now_ns: AtomicU64::new(now.mono_ns),
             counters: Counters::default(),
         }))
@@ -309,6 +311,7 @@ pub struct Tier {
     pub(crate) lookups: Lookups,
     rules: LiveRules,
     config: TierConfig,
+    discards: Discards,
     /// The moment of the last call that knew it.
     now_ns: AtomicU64,
     counters: Counters,
@@ -499,6 +502,30 @@ impl Tier {
             self.layers.journal.landed(*lane, keys, *up_to);
         }
         Ok(flushed)
+    }
+
+    /// Asks for changes to be given up: see [`Tier::carry_out_discards`]. Returns false where
+    /// others are just being given up.
+    #[must_use]
+    pub fn discard(&self, which: Discard) -> bool {
+        self.discards.want(which)
+    }
+
+    /// Gives up what is wanted, as far as that is possible now: it is written to the journal, and
+    /// counts once that is durable. What memory has of the keys that `forget` is called with is to
+    /// leave it. Called by the thread that flushes. Returns whether it waits for a sync.
+    pub fn carry_out_discards(&self, now: Now, forget: impl Fn(&GivenUp)) -> bool {
+        self.discards.carry_out(&self.layers, now.mono_ns, |hash, given_up| {
+            // A lookup that has read it installs it no more.
+            self.lookups.changed(hash);
+            forget(given_up);
+        })
+    }
+
+    /// How often something came of giving changes up, and what, the last time.
+    #[must_use]
+    pub fn discarded(&self) -> (u64, Discarded) {
+        self.discards.last()
     }
 
     /// Before anything is written back: barriers are below before the changes above them.

@@ -73,6 +73,7 @@ pub(crate) fn cell(
         allow_flush: true,
         allow_shutdown: false,
         allow_policy: false,
+        allow_discard: false,
         allow_dump: false,
         authenticate: None,
         connections_part: 4,

@@ -112,6 +112,7 @@ impl Rig {
             allow_flush: true,
             allow_shutdown: false,
             allow_policy: true,
+            allow_discard: true,
             allow_dump: true,
             authenticate: None,
             connections_part: 4,

@@ -7,7 +7,7 @@ use super::format::{
     BATCH_HEAD_BYTES, BatchHead, Kind, RECORD_BYTES, SLICE_BYTES, SliceState, Spot, decode_slices,
     encode_slice,
 };
-use super::record::{TailBatch, corrupt, journaled, records};
+use super::record::{TailBatch, corrupt, gives_up, giving_up, journaled, records};
 use super::segments::{Segment, Segments};
 use super::states::States;
 use super::through::{Through, Waiting};
@@ -62,6 +62,9 @@ pub fn encode_copied(slice: SliceId, barrier: Version, flushed: u32, to: &mut Ve
 /// A batch is written before it would become longer than this, unless one entry is.
 const BATCH_BYTES_MAX: usize = 256 << 10;
 
+/// Keys that one batch gives up, at most: their records are shorter than a batch may be.
+const GIVEN_UP_AT_ONCE: usize = 512;
+
 /// What all lanes are written with.
 pub(crate) struct Shared {
     pub(crate) segments: Segments,
@@ -82,6 +85,8 @@ struct Pending {
     bytes: u32,
     /// Its position, if replies wait until it is below.
     through: Option<u64>,
+    /// Whether it gives changes up: the index knows nothing of that.
+    gives_up: bool,
 }
 
 /// What is written into a lane.
@@ -341,12 +346,63 @@ impl Writer {
         (effect, through): (&Effect<'_>, Option<u64>),
     ) {
         let Some((kind, expiry_s)) = journaled(&effect.change) else { return };
+        let of = (kind, expiry_s, false);
+        self.append_any(shared, entry, (slice, version), (effect.key, through), of);
+    }
+
+    /// Appends a record to the batch in the making.
+    fn append_any(
+        &mut self,
+        shared: &Shared,
+        entry: &Entry<'_>,
+        (slice, version): (SliceId, Version),
+        (key, through): (&[u8], Option<u64>),
+        (kind, expiry_s, gives_up): (Option<DirtyKind>, u32, bool),
+    ) {
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[0; RECORD_BYTES]);
         entry.encode(&mut self.buffer);
         let (offset, bytes) = (start as u32, (self.buffer.len() - start) as u32);
-        let hash = shared.hasher.hash(slice, effect.key);
-        self.pending.push(Pending { hash, kind, version, expiry_s, offset, bytes, through });
+        let hash = shared.hasher.hash(slice, key);
+        self.pending.push(Pending {
+            hash,
+            kind,
+            version,
+            expiry_s,
+            offset,
+            bytes,
+            through,
+            gives_up,
+        });
+    }
+
+    /// Appends that the changes of a key up to a version are given up.
+    fn append_given_up(&mut self, shared: &Shared, (key, version): (&[u8], Version)) {
+        let (entry, of) = (giving_up(key, version), (SliceId::of(key), version));
+        self.append_any(shared, &entry, of, (key, None), (None, 0, true));
+    }
+
+    /// Writes that the changes of keys up to versions are given up, also where only the reserve has
+    /// room. Returns where that ends.
+    pub(crate) fn give_up(
+        &mut self,
+        shared: &Shared,
+        lanes: &Lanes,
+        moment: Moment,
+        keys: &[(&[u8], Version)],
+    ) -> Result<Spot, Stuck> {
+        let takes_reserve = std::mem::replace(&mut self.takes_reserve, true);
+        let mut wrote = self.commit(shared, lanes, moment);
+        for keys in keys.chunks(GIVEN_UP_AT_ONCE) {
+            if wrote.is_ok() {
+                keys.iter().for_each(|key| self.append_given_up(shared, *key));
+                wrote = self.commit(shared, lanes, moment);
+            }
+        }
+        self.takes_reserve = takes_reserve;
+        wrote?;
+        let open = self.open.as_ref().expect("invariant: something was written");
+        Ok(Spot { segment: open.number(), offset: open.written.load(Ordering::Acquire) })
     }
 
     /// Writes the records of a batch of an earlier start once more. The index names their new
@@ -362,7 +418,10 @@ impl Writer {
         for record in records(&batch.payload) {
             let (at, bytes, entry) = record.map_err(|what| Stuck::Disk(corrupt(&what)))?;
             let Entry::Change { slice, version, effect, .. } = &entry else { continue };
-            self.append(shared, &entry, (*slice, *version), (effect, None));
+            match gives_up(&effect.change) {
+                true => self.append_given_up(shared, (effect.key, *version)),
+                false => self.append(shared, &entry, (*slice, *version), (effect, None)),
+            }
             let offset = batch.at.offset + BATCH_HEAD_BYTES as u32 + at;
             moved.push(Place { segment: batch.at.segment, offset, bytes });
         }
@@ -401,7 +460,7 @@ impl Writer {
             let at = self.write(&segment)?;
             let pending = std::mem::take(&mut self.pending);
             self.covered = self.next;
-            for pending in &pending {
+            for pending in pending.iter().filter(|it| !it.gives_up) {
                 let offset = at + pending.offset;
                 let place = Place { segment: segment.number(), offset, bytes: pending.bytes };
                 let Pending { hash, version, expiry_s, .. } = *pending;

@@ -24,11 +24,13 @@
 //! | `found` | `format`, `record`, `segments`, `states` | what an earlier start has left |
 //! | `recover` | `format`, `found`, `identity`, `record`, `scan`, `segments`, `states` | how that is found |
 //! | `repair` | `format`, `lane` | how it goes on after the disk has refused |
+//! | `give_up` | `format`, `lane` | how it says what is given up |
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
 
 mod format;
 mod found;
+mod give_up;
 mod identity;
 mod lane;
 mod layout;
@@ -53,6 +55,7 @@ pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, Spot};
 use format::{CUT_BYTES, Kind, SEGMENT_HEAD_BYTES, encode_cut};
 pub(crate) use format::{decode_slices, encode_slice};
 pub(crate) use found::Found;
+pub(crate) use give_up::give_up;
 pub use identity::RecoverError;
 use lane::{CHECKPOINT_BYTES_MAX, Moment, Shared, Stuck, Writer};
 pub use lane::{
@@ -682,6 +685,18 @@ impl Journal {
         if (bytes - before) * 8 > room {
             self.grant_after(lane, bytes);
         }
+    }
+
+    /// Whether everything of a segment up to `spot` is durable.
+    pub(crate) fn is_durable_to(&self, spot: Spot) -> bool {
+        let segment = self.shared.segments.get(spot.segment);
+        segment.is_some_and(|it| it.durable.load(Ordering::Acquire) >= spot.offset)
+    }
+
+    /// Whether the record at `place` has been durable since `before_ns`.
+    pub(crate) fn is_durable_since(&self, place: Place, before_ns: u64) -> bool {
+        let segment = self.shared.segments.get(place.segment);
+        segment.is_some_and(|it| it.durable_since(before_ns) > place.offset)
     }
 
     /// How far what is journaled is written back.

@@ -2,7 +2,7 @@
 
 use super::format::{RECORD_BYTES, Spot};
 use crate::index::Kind;
-use base::{Change, Removal};
+use base::{Change, Effect, Removal, SliceId, Version};
 use effects::Entry;
 use std::io;
 
@@ -30,6 +30,18 @@ pub(crate) fn journaled(change: &Change<'_>) -> Option<(Option<Kind>, u32)> {
         Change::Remove(Removal::Deleted) => Some((Some(Kind::Tombstone), 0)),
         Change::Remove(Removal::Evicted | Removal::Expired) => None,
     }
+}
+
+/// Whether a record says that the changes of its key up to its version are given up. What a log
+/// has of evictions is not journaled, so this means nothing else in a journal.
+pub(crate) fn gives_up(change: &Change<'_>) -> bool {
+    matches!(change, Change::Remove(Removal::Evicted))
+}
+
+/// The entry of such a record.
+pub(crate) fn giving_up<'a>(key: &'a [u8], version: Version) -> Entry<'a> {
+    let effect = Effect { key, change: Change::Remove(Removal::Evicted) };
+    Entry::Change { slice: SliceId::of(key), version, effect, tag: None }
 }
 
 /// The records in the payload of a batch: the offset, the length and the entry of each. After an

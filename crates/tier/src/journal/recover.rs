@@ -15,7 +15,7 @@ use super::format::{
 };
 use super::found::Found;
 use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
-use super::record::{TailBatch, journaled, records};
+use super::record::{TailBatch, gives_up, journaled, records};
 use super::scan::{Headed, all_batches, batches, find, guess_head, read_all};
 use super::segments::{Left, Segment, is_segment};
 use super::states::{CEILING_STEP, first_state};
@@ -561,6 +561,10 @@ impl<'a> Reading<'a> {
             *recorded = version.max(*recorded);
             self.records += 1;
             if version <= self.floors.of(slice) {
+                continue;
+            }
+            if gives_up(&effect.change) {
+                self.index.remove_if(self.hasher.hash(slice, effect.key), version);
                 continue;
             }
             let Some((kind, expiry_s)) = journaled(&effect.change) else { continue };

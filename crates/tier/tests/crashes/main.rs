@@ -13,6 +13,7 @@
 //! | `due` | a flush of all that is still to come |
 //! | `adopted` | a new journal above what another one has written back |
 //! | `few` | all short histories |
+//! | `given_up` | changes that are given up |
 //! | `single` | what a random life meets too rarely |
 //!
 //! `CRASH_SEEDS` sets how many seeds each random test takes, and `CRASH_SEED` which one alone.
@@ -29,6 +30,7 @@ mod bucket;
 mod cell;
 mod due;
 mod few;
+mod given_up;
 mod life;
 mod model;
 mod single;

@@ -119,6 +119,11 @@ impl KeyModel {
         self.history = cut(&self.history, written);
     }
 
+    /// It has this now, and nothing that came before counts any more.
+    pub fn settle(&mut self, state: KeyState) {
+        self.history = vec![(0, state)];
+    }
+
     /// The power is cut while no cell runs.
     pub fn cut_power(&mut self) {
         if let Some(unsynced) = self.unsynced.take() {

@@ -124,6 +124,26 @@ enum TierCommand {
         #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
         wait: Duration,
     },
+    /// Give up changes that cannot be written back: their keys have what the database has
+    ///
+    /// The cell must allow it: protocol.allow_tier_discard. The exit code is 1 if some are left.
+    /// Examples: volvox ctl tier discard --i-lose-data KEY; ... --prefix session:; ... --run 5
+    Discard {
+        /// The keys
+        keys: Vec<String>,
+        /// All keys that begin like this
+        #[arg(long)]
+        prefix: Option<String>,
+        /// All keys of this run of a bucket: the number in map/RUN
+        #[arg(long)]
+        run: Option<u32>,
+        /// Do it; without, only say what would be lost
+        #[arg(long)]
+        i_lose_data: bool,
+        /// How long to wait for what comes of it
+        #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+        wait: Duration,
+    },
     /// Have everything that is dirty written back, and wait until nothing is dirty
     Drain {
         /// How long to wait
@@ -151,6 +171,9 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Recover { cell, yes } => Question::Recover { cell, is_certain: yes },
             CtlCommand::Tier(TierCommand::Status { watch }) => Question::Tier { every: watch },
             CtlCommand::Tier(TierCommand::Retry { wait }) => Question::TierRetry { wait },
+            CtlCommand::Tier(TierCommand::Discard { keys, prefix, run, i_lose_data, wait }) => {
+                Question::TierDiscard { keys, prefix, run, is_certain: i_lose_data, wait }
+            }
             CtlCommand::Tier(TierCommand::Policy { rules }) => Question::TierPolicy { rules },
             CtlCommand::Tier(TierCommand::Flush) => Question::TierFlush { wait: None },
             CtlCommand::Tier(TierCommand::Drain { wait }) => {

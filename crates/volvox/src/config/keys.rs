@@ -199,6 +199,9 @@ pub static KEYS: &[Key] = keys! {
     protocol.allow_shutdown "allow-shutdown" ANY => "Serve shutdown, which stops the cell.";
     protocol.allow_tier_policy "allow-tier-policy" ANY =>
         "Serve stats tier policy, which changes what answers above a tier promise.";
+    protocol.allow_tier_discard "allow-tier-discard" ANY =>
+        "Serve stats tier discard, which gives up changes that a tier has not written back: their \
+         keys have older values then, or none.";
     process.user "user" ANY =>
         "User to become when started as root; empty to stay root (volvox memcached stays root only \
          with -u root).";

@@ -153,6 +153,8 @@ pub struct ProtocolSettings {
     pub allow_shutdown: bool,
     /// `stats tier policy`.
     pub allow_tier_policy: bool,
+    /// `stats tier discard`.
+    pub allow_tier_discard: bool,
 }
 
 /// The process as the system sees it.
@@ -283,6 +285,7 @@ impl Default for ProtocolSettings {
             allow_dump: true,
             allow_shutdown: false,
             allow_tier_policy: true,
+            allow_tier_discard: false,
         }
     }
 }

@@ -14,11 +14,12 @@
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `stop`, `forgive`, `recover`, `tier flush`, `tier retry` and `tier policy` change anything.
-//! Each answer is a table or JSON. A cell that does not answer within the time-out is part of the
-//! answer, with the reason.
+//! Only `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard` and `tier policy`
+//! change anything. Each answer is a table or JSON. A cell that does not answer within the time-out
+//! is part of the answer, with the reason.
 
 mod client;
+mod discard;
 mod forgive;
 mod keys;
 mod log;
@@ -99,6 +100,10 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         }
         Question::TierFlush { wait } => return tier::flush(wanted, *wait, out),
         Question::TierRetry { wait } => return tier::retry(wanted, *wait, out),
+        Question::TierDiscard { keys, prefix, run, is_certain, wait } => {
+            let which = discard::which(keys, prefix.as_deref(), *run)?;
+            return discard::discard(wanted, (&which, *is_certain, *wait), out);
+        }
         Question::TierPolicy { rules } => tier::policy(wanted, rules, style, out)?,
         Question::Log { limit } => log::print(&take()?, *limit, wanted, style, out)?,
     }

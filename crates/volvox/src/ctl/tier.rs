@@ -17,35 +17,45 @@ use super::wanted::Wanted;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// The same for levels that were asked for.
-const LOOK_SOON: Duration = Duration::from_millis(2);
+pub(super) const LOOK_SOON: Duration = Duration::from_millis(2);
 
 /// What the names of the levels of prefixes begin with in that report.
 const ACK: &str = "ack:";
 
 /// The report `stats tier` of a cell.
-struct Report(Vec<(String, String)>);
+pub(super) struct Report(Vec<(String, String)>);
 
 impl Report {
     /// Asks a cell that has a tier.
     fn take(client: &mut Client) -> Result<Self, Box<dyn Error>> {
-        let report = Self(client.stats("tier")?);
+        Self::of(client, "tier")
+    }
+
+    /// Another report of such a cell.
+    pub(super) fn of(client: &mut Client, name: &str) -> Result<Self, Box<dyn Error>> {
+        let report = Self(client.stats(name)?);
         match report.text("tier") {
             "off" => Err("this cell has no tier; it has one with volvox serve --tier-dir".into()),
             _ => Ok(report),
         }
     }
 
-    fn text(&self, name: &str) -> &str {
+    pub(super) fn text(&self, name: &str) -> &str {
         self.0.iter().find(|(is, _)| is == name).map_or("", |(_, value)| value)
     }
 
-    fn number(&self, name: &str) -> u64 {
+    pub(super) fn number(&self, name: &str) -> u64 {
         self.text(name).parse().unwrap_or(0)
     }
 
     /// The prefixes that have a level of their own.
     fn prefixes(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().filter_map(|(name, level)| Some((name.strip_prefix(ACK)?, &**level)))
+        self.named(ACK)
+    }
+
+    /// The lines whose names begin with `begin`, without that.
+    pub(super) fn named(&self, begin: &str) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(begin)?, &**value)))
     }
 
     /// Whether these levels hold: that of all keys, and those of prefixes.
@@ -57,7 +67,7 @@ impl Report {
     }
 
     /// All lines, numbers as numbers.
-    fn json(&self) -> Value {
+    pub(super) fn json(&self) -> Value {
         let value = |text: &str| text.parse::<u64>().map_or_else(|_| json!(text), |it| json!(it));
         let all = self.0.iter().map(|(name, text)| (name.clone(), value(text)));
         Value::Object(all.collect::<Map<_, _>>())
@@ -248,7 +258,7 @@ pub(super) fn policy(
     Ok(())
 }
 
-fn ask(client: &mut Client, request: &str) -> Result<(), NoAnswer> {
+pub(super) fn ask(client: &mut Client, request: &str) -> Result<(), NoAnswer> {
     client.send(request)?;
     match client.next_line()? {
         line if line == "OK" => Ok(()),
@@ -257,7 +267,7 @@ fn ask(client: &mut Client, request: &str) -> Result<(), NoAnswer> {
 }
 
 /// The first cell that answers.
-fn connect(wanted: &Wanted) -> Result<Client, Box<dyn Error>> {
+pub(super) fn connect(wanted: &Wanted) -> Result<Client, Box<dyn Error>> {
     let mut refused = Vec::new();
     for server in &wanted.servers {
         match Client::connect(server, wanted.timeout) {

@@ -71,6 +71,19 @@ pub enum Question {
         /// How long to wait for what comes of it.
         wait: Duration,
     },
+    /// That a cell gives up changes that it has not written back.
+    TierDiscard {
+        /// Of these keys.
+        keys: Vec<String>,
+        /// Of all keys that begin like this.
+        prefix: Option<String>,
+        /// Of all keys of this run of a bucket.
+        run: Option<u32>,
+        /// Whether to do it, and not only say what would be lost.
+        is_certain: bool,
+        /// How long to wait for what comes of it.
+        wait: Duration,
+    },
     /// What answers promise; and first, that it is changed.
     TierPolicy {
         /// `LEVEL`, and `PREFIX=LEVEL`s; nothing changes where there are none.

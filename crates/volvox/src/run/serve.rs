@@ -147,6 +147,7 @@ fn cell(
         allow_flush: settings.protocol.allow_flush_all,
         allow_shutdown: settings.protocol.allow_shutdown,
         allow_policy: settings.protocol.allow_tier_policy,
+        allow_discard: settings.protocol.allow_tier_discard,
         allow_dump: settings.protocol.allow_dump,
         authenticate,
         connections_part: CONNECTIONS_PART,

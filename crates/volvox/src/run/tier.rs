@@ -311,6 +311,7 @@ fn flush(tiered: &Tiered, copies: &Copies, clock: &Clock) {
     let (mut retry, mut all) = (RETRY_MIN, false);
     while !tiered.has_ended() {
         tiered.wait_to_flush(pause);
+        tiered.carry_out_discards(clock.now());
         all = tiered.takes_all() || all && pause.is_zero();
         if !copies.know(tiered) {
             pause = FLUSH_INTERVAL;

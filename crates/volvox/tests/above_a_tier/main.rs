@@ -9,6 +9,7 @@ mod commands;
 #[cfg(feature = "lab")]
 mod fill;
 mod flushes;
+mod given_up;
 mod kills;
 mod operator;
 mod policy;

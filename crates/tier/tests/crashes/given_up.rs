@@ -1,0 +1,232 @@
+//! Changes that are given up.
+
+use crate::cell::{Cell, NOW};
+use crate::life::Config;
+use crate::model::{Item, KeyModel, KeyState};
+use crate::number;
+
+use backend::Fault as BackendFault;
+use base::{Now, Refused};
+use measure::rng::Rng;
+use tier::{Discard, Discarded, Failure, Stored};
+
+/// When changes that were durable at [`NOW`] are old enough.
+const LATER: Now = Now { mono_ns: NOW.mono_ns + 5_000_000_000, ..NOW };
+
+fn key(cell: &Cell, at: usize) -> Discard {
+    Discard::Keys(vec![cell.keys[at].key.clone().into()])
+}
+
+/// Asks for changes to be given up, and writes that to the journal.
+fn ask(cell: &Cell, which: Discard, now: Now) {
+    assert!(cell.life.tier.discard(which), "nothing else is given up");
+    cell.life.tier.carry_out_discards(now, |it| panic!("{it:?} is given up before that counts"));
+}
+
+/// What came of it, once it is durable.
+fn finish(cell: &Cell, now: Now) -> Discarded {
+    let (before, _) = cell.life.tier.discarded();
+    cell.life.tier.sync(now);
+    cell.life.tier.carry_out_discards(now, |_| {});
+    let (count, discarded) = cell.life.tier.discarded();
+    assert_eq!(count, before + 1, "something came of it");
+    assert_eq!(discarded.failure, None);
+    discarded
+}
+
+fn found(cell: &Cell, at: usize) -> KeyState {
+    cell.life.load(&cell.keys[at], NOW).expect("nothing fails")
+}
+
+/// What lies below.
+fn below(cell: &Cell, key: &KeyModel) -> KeyState {
+    let record = cell.backend.memory.records().remove(&key.key)?;
+    Some(Item::of(&Stored::decode(&key.key, record).expect("a record")))
+}
+
+fn end_batch(cell: &mut Cell) {
+    cell.life.sink.end_batch();
+    cell.life.tier.write();
+}
+
+#[test]
+fn what_is_given_up_is_so_after_a_restart_and_what_lies_below_counts() {
+    for power_cut in [false, true] {
+        let mut cell = Cell::new(Config::shortest(2), 5);
+        (0..4).for_each(|at| cell.set(at, 100).expect("there is room"));
+        cell.life.drain(NOW).expect("nothing fails");
+        let old: Vec<_> = (0..4).map(|at| found(&cell, at)).collect();
+        for at in [0, 3, 4] {
+            cell.set(at, 200).expect("there is room");
+        }
+        let Cell { life, keys, given, .. } = &mut cell;
+        life.delete(given, &mut keys[1]).expect("there is room");
+        let item = old[2].clone().expect("it is there");
+        life.touch(given, &mut keys[2], &item, (NOW.expiry_s + 99, false)).expect("room");
+        end_batch(&mut cell);
+        cell.sync();
+        // No batch says that this is durable: the next start writes it once more, and what follows.
+        cell.set(3, 300).expect("there is room");
+        let kept = found(&cell, 3);
+        let names = |cell: &Cell, all: &[usize]| {
+            Discard::Keys(all.iter().map(|at| cell.keys[*at].key.clone().into()).collect())
+        };
+        ask(&cell, names(&cell, &[0, 1, 2, 4]), LATER);
+        let discarded = finish(&cell, LATER);
+        let what: Vec<_> = discarded.given_up.iter().map(|it| it.what).collect();
+        assert_eq!(what, ["value", "removal", "touch", "value"]);
+        assert_eq!(cell.life.tier.dirty(), 1);
+        for _ in 0..3 {
+            let now: Vec<_> = (0..5).map(|at| found(&cell, at)).collect();
+            let expected = [&old[0], &old[1], &old[2], &kept, &None];
+            assert_eq!(now.iter().collect::<Vec<_>>(), expected);
+            match power_cut {
+                true => cell.disk.cut_power(&mut Rng::new(1, 0)),
+                false => cell.disk.kill(),
+            }
+            let on = (&cell.disk, &cell.backend);
+            cell.life = crate::cell::begin(on, &cell.config, &cell.given).expect("it begins");
+            assert_eq!(cell.life.tier.dirty(), 1, "what is given up is not found again");
+        }
+        cell.life.drain(NOW).expect("nothing fails");
+        assert_eq!(
+            (below(&cell, &cell.keys[0]), below(&cell, &cell.keys[3])),
+            (old[0].clone(), kept)
+        );
+    }
+}
+
+#[test]
+fn nothing_is_given_up_before_that_is_durable_or_while_replies_may_wait() {
+    let mut cell = Cell::new(Config::shortest(1), 2);
+    cell.set(0, 100).expect("there is room");
+    cell.sync();
+    assert!(cell.life.tier.discard(key(&cell, 0)));
+    cell.life.tier.carry_out_discards(NOW, |it| panic!("{it:?} is young"));
+    cell.life.tier.sync(NOW);
+    cell.life.tier.carry_out_discards(NOW, |it| panic!("{it:?} is young"));
+    assert_eq!(cell.life.tier.discarded().1.young, 1);
+    let is = found(&cell, 0);
+    ask(&cell, key(&cell, 0), LATER);
+    assert!(!cell.life.tier.discard(key(&cell, 1)), "one at a time");
+    cell.life.tier.carry_out_discards(LATER, |it| panic!("{it:?} is not durable yet"));
+    assert_eq!(found(&cell, 0), is, "it is not durable yet");
+    cell.disk.cut_power(&mut Rng::new(1, 0));
+    let on = (&cell.disk, &cell.backend);
+    cell.life = crate::cell::begin(on, &cell.config, &cell.given).expect("it begins");
+    let now = found(&cell, 0);
+    assert!(now == is || now.is_none(), "one or the other: {now:?}");
+}
+
+#[test]
+fn what_changes_again_meanwhile_is_not_given_up() {
+    let mut cell = Cell::new(Config::shortest(1), 2);
+    (0..2).for_each(|at| cell.set(at, 100).expect("there is room"));
+    cell.life.drain(NOW).expect("nothing fails");
+    let old = found(&cell, 1).expect("it is there");
+    (0..2).for_each(|at| cell.set(at, 200).expect("there is room"));
+    cell.sync();
+    ask(&cell, Discard::Prefix(b"key-"[..].into()), LATER);
+    cell.set(0, 300).expect("there is room");
+    let Cell { life, keys, given, .. } = &mut cell;
+    let item = life.load(&keys[1], NOW).expect("nothing fails").expect("it is there");
+    life.touch(given, &mut keys[1], &item, (NOW.expiry_s + 99, false)).expect("room");
+    end_batch(&mut cell);
+    let discarded = finish(&cell, LATER);
+    assert_eq!((discarded.changed, discarded.given_up.len()), (1, 1));
+    for _ in 0..2 {
+        assert_eq!(found(&cell, 0).map(|it| it.value.len()), Some(300));
+        // The touch is one of what lies below.
+        let touched = found(&cell, 1).expect("it is there");
+        assert_eq!((touched.value, touched.expiry_s), (old.value.clone(), NOW.expiry_s + 99));
+        cell.disk.kill();
+        let on = (&cell.disk, &cell.backend);
+        cell.life = crate::cell::begin(on, &cell.config, &cell.given).expect("it begins");
+    }
+}
+
+#[test]
+fn a_full_journal_takes_changes_again_when_what_is_refused_is_given_up() {
+    let mut cell = Cell::new(Config::shortest(1), 40);
+    let mut set = 0;
+    while cell.set(set % 40, 15_000) != Err(Refused::Full) {
+        cell.sync();
+        set += 1;
+        assert!(set < 10_000, "it is full in the end");
+    }
+    cell.backend.memory.fail_applies(1000, BackendFault::Refused(Failure::Permanent));
+    let refused = cell.life.tier.flush(NOW, true);
+    assert!(refused.is_err() && cell.set(0, 15_000).is_err());
+    ask(&cell, Discard::Prefix(b"key-"[..].into()), LATER);
+    assert_eq!(finish(&cell, LATER).given_up.len(), 40);
+    for _ in 0..10 {
+        // Nothing is left to be written back.
+        cell.life.tier.flush(LATER, true).expect("nothing is refused");
+        cell.life.tier.sync(LATER);
+    }
+    cell.set(0, 15_000).expect("there is room");
+}
+
+#[test]
+fn random_lives_in_which_changes_are_given_up() {
+    let mut count = 0;
+    for seed in 0..number("CRASH_SEEDS").unwrap_or(8) {
+        let mut rng = Rng::new(seed, 11);
+        let mut cell = Cell::new(Config::shortest(1 + seed as usize % 3), 8);
+        let mut now = NOW;
+        for _ in 0..200 {
+            let at = rng.below(8) as usize;
+            match rng.below(14) {
+                0..5 => _ = cell.set(at, 100),
+                5 => {
+                    let Cell { life, keys, given, .. } = &mut cell;
+                    let _ = life.delete(given, &mut keys[at]);
+                    end_batch(&mut cell);
+                }
+                6 => {
+                    let item = found(&cell, at);
+                    let Cell { life, keys, given, .. } = &mut cell;
+                    if let Some(item) = item {
+                        let _ = life.touch(given, &mut keys[at], &item, (0, false));
+                    }
+                    end_batch(&mut cell);
+                }
+                7..9 => cell.life.tier.sync(now),
+                9 => {
+                    if rng.below(2) == 0 {
+                        let fault = BackendFault::Refused(Failure::Transient);
+                        cell.backend.memory.fail_applies(1, fault);
+                    }
+                    let _ = cell.life.tier.flush(now, true);
+                    cell.backend.memory.clear_faults();
+                }
+                10..12 => {
+                    cell.life.tier.sync(now);
+                    now.mono_ns += 5_000_000_000;
+                    ask(&cell, key(&cell, at), now);
+                    let discarded = finish(&cell, now);
+                    assert_eq!((discarded.young, discarded.changed), (0, 0), "seed {seed}");
+                    if discarded.given_up.len() == 1 {
+                        count += 1;
+                        let state = below(&cell, &cell.keys[at]);
+                        cell.keys[at].settle(state);
+                    }
+                }
+                12 => {
+                    let found = found(&cell, at);
+                    let checked = cell.keys[at].check(&found, NOW);
+                    checked.unwrap_or_else(|what| panic!("seed {seed}: {what}"));
+                }
+                _ => {
+                    cell.end();
+                    if rng.below(2) == 0 {
+                        cell.disk.cut_power(&mut rng);
+                    }
+                    cell.begin_whole(seed);
+                    cell.keys.iter_mut().for_each(KeyModel::begin);
+                }
+            }
+        }
+    }
+    assert!(count > 30 || number("CRASH_SEEDS").is_some(), "{count}");
+}
