@@ -42,8 +42,8 @@ pub struct ControlConfig {
     pub directory: PathBuf,
     /// Where this cell is reached.
     pub addresses: Addresses,
-    /// Whether this start has the journal of the one before, whole.
-    pub has_journal: bool,
+    /// The ring and the cell whose journal this start has, whole, if it has one.
+    pub journal_of: Option<(u64, CellId)>,
     /// The secret of the cluster.
     pub secret: Secret,
     /// The control addresses of other cells, to join their ring.

@@ -68,7 +68,9 @@ impl Starting {
             Directory::open(&config.directory, token).map_err(ControlError::Directory)?;
         let incarnation = directory.incarnation();
         let threads = Threads::start()?;
-        let (addresses, has_journal) = (config.addresses, config.has_journal);
+        let addresses = config.addresses;
+        let has_journal =
+            directory.identity().is_some() && directory.identity() == config.journal_of;
         let started = Started { incarnation, addresses, has_journal };
         let is_witness = config.is_witness;
         let join = Join { token: directory.token(), started, is_witness };

@@ -81,6 +81,11 @@ impl Loader {
                 }
                 Err(error) => {
                     // Of another key it may be found out.
+                    if let (Some(below), Failure::Permanent) = (self.tiered.member(), error.failure)
+                    {
+                        below.lead_again();
+                        self.tiered.press_flusher();
+                    }
                     let is_of_key = matches!(error.failure, Failure::Corrupt | Failure::Permanent);
                     self.tiered.failed(error.to_string(), now(), is_of_key);
                     break;

@@ -269,6 +269,9 @@ fn tier_discard(cell: &Cell, mut args: Words<'_>) -> Result<(), String> {
     if !cell.options().allow_discard {
         return Err("this cell refuses it: protocol.allow_tier_discard is off".to_owned());
     }
+    if tiered.member().is_some() {
+        return Err("a cell of a ring gives up no changes".to_owned());
+    }
     let kind = args.next().ok_or(USAGE)?;
     let words: Vec<Box<[u8]>> = args.map(Into::into).collect();
     let which = match (kind, &words[..]) {

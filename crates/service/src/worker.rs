@@ -13,7 +13,9 @@ use crate::long::{IN_PARTS, LongValuesOf, Received};
 use crate::park::{Executed, Park};
 use crate::replies::Replies;
 use crate::tiered::{Below, Tiered};
-use base::{Change, Effect, EffectSink, KeyId, NoSink, Now, Removal, SliceId, SliceRange, Version};
+use base::{
+    Change, Effect, EffectSink, KeyId, NoSink, Now, Removal, SliceId, SliceRange, Space, Version,
+};
 use effects::WorkerSink;
 use engine::{
     Action, Applied, Engine, FetchOptions, Filled, HeldValue, Left, Loaded, Local, Obstacle, Op,
@@ -582,10 +584,22 @@ impl Worker {
         effect: &Effect<'_>,
         now: Now,
     ) -> Applied {
+        let is_kept = !matches!(effect.change, Change::Remove(Removal::Evicted | Removal::Expired));
+        // What is not journaled must not be shown.
+        if let Some(copied) = self.copied.as_mut().filter(|_| is_kept) {
+            let (key_bytes, value_bytes) = (effect.key.len(), effect.change.value_bytes());
+            let value = match effect.change {
+                Change::Put(value, _) | Change::Touch(_, Some((value, _))) => Some(value),
+                Change::Touch(_, None) | Change::Remove(_) => None,
+            };
+            let space = Space::Change { key_bytes, value_bytes, value };
+            if let Err(refused) = copied.reserve(slice, space) {
+                return Applied::Later(Obstacle::Sink(refused));
+            }
+        }
         let applied = self.apply((slice, version), effect, now);
-        if let Some(copied) = &mut self.copied
+        if let Some(copied) = self.copied.as_mut().filter(|_| is_kept)
             && matches!(applied, Applied::Done | Applied::Stale)
-            && !matches!(effect.change, Change::Remove(Removal::Evicted | Removal::Expired))
         {
             let key = KeyId { slice, hash: 0 };
             if let Err(refused) = copied.commit(key, effect, || Ok(version)) {

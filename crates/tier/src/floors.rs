@@ -11,7 +11,7 @@
 //! higher versions than all that it had given before, so no record of a new part is void.
 
 use crate::disk::Disk;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use base::{SLICES, SliceId, Version};
 use std::io;
 use std::sync::Arc;
@@ -22,12 +22,16 @@ const NEW_FILE: &str = "floors.new";
 
 const MAGIC: [u8; 8] = *b"VXFLOOR1";
 const CRC_BYTES: usize = 4;
-const BYTES: usize = MAGIC.len() + SLICES * 8 + CRC_BYTES;
+/// The ring and the cell whose journal it is; 0 where that is not known.
+const OWNER_BYTES: usize = 12;
+const BYTES: usize = MAGIC.len() + OWNER_BYTES + SLICES * 8 + CRC_BYTES;
 
 /// The floors of all slices.
 pub(crate) struct Floors {
     disk: Arc<dyn Disk>,
     of: Box<[AtomicU64]>,
+    /// The ring and the cell that have used the journal since it was new, or last not whole.
+    owner: Mutex<Option<(u64, u32)>>,
     /// How often some were raised, and as of which of these times they are on the disk.
     raised: AtomicU64,
     saved: AtomicU64,
@@ -41,7 +45,7 @@ impl Floors {
     pub(crate) fn load(disk: &Arc<dyn Disk>) -> io::Result<Self> {
         let of = (0..SLICES).map(|_| AtomicU64::new(0)).collect();
         let [raised, saved] = [0, 0].map(AtomicU64::new);
-        let this = Self { disk: disk.clone(), of, raised, saved };
+        let this = Self { disk: disk.clone(), of, owner: Mutex::new(None), raised, saved };
         if !disk.list()?.iter().any(|name| name == FILE) {
             return Ok(this);
         }
@@ -52,11 +56,41 @@ impl Floors {
             let what = format!("{FILE} is not what was written");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        let (versions, _) = whole[MAGIC.len()..].as_chunks();
+        let (owner, versions) = whole[MAGIC.len()..].split_at(OWNER_BYTES);
+        let (ring, cell) = owner.split_at(8);
+        let ring = ring.try_into().map_or(0, u64::from_le_bytes);
+        let cell = cell.try_into().map_or(0, u32::from_le_bytes);
+        *lock(&this.owner) = (cell != 0).then_some((ring, cell));
+        let (versions, _) = versions.as_chunks();
         for (floor, version) in this.of.iter().zip(versions) {
             floor.store(u64::from_le_bytes(*version), Ordering::Relaxed);
         }
         Ok(this)
+    }
+
+    /// The ring and the cell whose journal it is, where that has been whole since.
+    pub(crate) fn owner(&self) -> Option<(u64, u32)> {
+        *lock(&self.owner)
+    }
+
+    /// It is the journal of this cell of this ring, which the map knows. It is saved soon.
+    pub(crate) fn set_owner(&self, ring: u64, cell: u32) {
+        let before = lock(&self.owner).replace((ring, cell));
+        if before != Some((ring, cell)) {
+            self.raised.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// The journal is new, or not whole: what the cell has led is not in it.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn disown(&self) -> io::Result<()> {
+        if lock(&self.owner).take().is_none() {
+            return Ok(());
+        }
+        self.raised.fetch_add(1, Ordering::AcqRel);
+        self.save()
     }
 
     /// Records of `slice` with this version or an older one are void.
@@ -92,7 +126,10 @@ impl Floors {
             return Ok(());
         }
         let mut bytes = Vec::with_capacity(BYTES);
+        let (ring, cell) = self.owner().unwrap_or_default();
         bytes.extend_from_slice(&MAGIC);
+        bytes.extend_from_slice(&ring.to_le_bytes());
+        bytes.extend_from_slice(&cell.to_le_bytes());
         for floor in &self.of {
             bytes.extend_from_slice(&floor.load(Ordering::Acquire).to_le_bytes());
         }

@@ -410,6 +410,10 @@ fn gather_batch(
         if (named.place.segment, named.place.offset) != (segment, offset) && !is_touch {
             continue;
         }
+        if named.version <= layers.journal.barrier(slice) {
+            layers.index.remove_if(hash, named.version);
+            continue;
+        }
         // What comes after it waits, too: a course is gone through in order.
         if !layers.may_write_back(slice, named.version) {
             return Ok(false);

@@ -5,7 +5,7 @@ use crate::led::Led;
 use crate::sync::{Mutex, lock};
 use base::{SliceId, SliceRange, Version};
 use effects::{Lanes, Level};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// What a key had when it was written back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +18,18 @@ pub struct WrittenBack {
     pub version: Version,
 }
 
+/// Slices that this cell leads.
+struct Range {
+    slices: SliceRange,
+    level: Level,
+    /// How often they were to be led below, and as of which of these times they are.
+    wanted: u64,
+    led: u64,
+}
+
+/// Says whether the leases of a level last still.
+type Lease = Box<dyn Fn(Level) -> bool + Send + Sync>;
+
 /// What the tier of a cell in a ring has besides.
 pub(crate) struct InRing {
     /// The logs of what this cell leads, and of what it copies.
@@ -25,11 +37,13 @@ pub(crate) struct InRing {
     pub(crate) copied: Arc<Lanes>,
     led: Led,
     pub(crate) floors: Floors,
+    /// Without a lease nothing is written or taken over below.
+    lease: OnceLock<Lease>,
     /// What was written back, and the copies do not know yet. Each round of the flusher is taken
     /// before the next begins, so it bounds this.
     written_back: Mutex<Vec<WrittenBack>>,
-    /// Slices that are to be led below before anything of them is read or written there.
-    to_lead: Mutex<Vec<SliceRange>>,
+    /// What this cell leads: a few ranges.
+    ranges: Mutex<Vec<Range>>,
 }
 
 impl InRing {
@@ -39,15 +53,26 @@ impl InRing {
             copied,
             led: Led::new(),
             floors,
+            lease: OnceLock::new(),
             written_back: Mutex::new(Vec::new()),
-            to_lead: Mutex::new(Vec::new()),
+            ranges: Mutex::new(Vec::new()),
         }
     }
 
-    /// Whether this cell leads the slice, and its level has passed the version.
+    /// Sets what says whether a lease lasts. The first call counts.
+    pub(crate) fn set_lease(&self, lease: Lease) {
+        let _ = self.lease.set(lease);
+    }
+
+    fn has_lease(&self, level: Level) -> bool {
+        self.lease.get().is_some_and(|lease| lease(level))
+    }
+
+    /// Whether this cell leads the slice, under a lease, and its level has passed the version.
     pub(crate) fn may_write_back(&self, slice: SliceId, version: Version) -> bool {
-        let level = self.led.level(slice);
-        level.is_some_and(|level| self.lanes.wait_for(level, slice, Some(version)).is_none())
+        self.led.level(slice).is_some_and(|level| {
+            self.has_lease(level) && self.lanes.wait_for(level, slice, Some(version)).is_none()
+        })
     }
 
     /// Notes what was written back, for the copies.
@@ -70,30 +95,44 @@ impl InRing {
 
     /// Leads `slices` from now on, at this level; below as soon as the flusher comes to it.
     pub(crate) fn lead(&self, slices: SliceRange, level: Level) {
-        let mut to_lead = lock(&self.to_lead);
-        if !to_lead.contains(&slices) {
-            to_lead.push(slices);
-        }
+        let mut ranges = lock(&self.ranges);
+        ranges.retain(|range| range.slices != slices);
+        ranges.push(Range { slices, level, wanted: 1, led: 0 });
         self.led.set(slices, Some(level));
     }
 
     /// Is nothing to `slices` any more.
     pub(crate) fn leave(&self, slices: SliceRange) {
-        let mut to_lead = lock(&self.to_lead);
-        to_lead.retain(|it| *it != slices);
+        lock(&self.ranges).retain(|range| range.slices != slices);
         self.led.set(slices, None);
     }
 
-    /// The next slices that are to be led below; they stay so until [`InRing::leads_below`].
-    pub(crate) fn next_to_lead(&self) -> Option<SliceRange> {
-        lock(&self.to_lead).first().copied()
+    /// Another cell may have led below what this one leads: all is led once more.
+    pub(crate) fn lead_again(&self) {
+        let mut ranges = lock(&self.ranges);
+        let done = ranges.iter_mut().filter(|range| range.led == range.wanted);
+        done.for_each(|range| range.wanted += 1);
     }
 
-    /// `slices` are led below. Returns whether they are still wanted.
-    pub(crate) fn leads_below(&self, slices: SliceRange) -> bool {
-        let mut to_lead = lock(&self.to_lead);
-        let before = to_lead.len();
-        to_lead.retain(|it| *it != slices);
-        to_lead.len() < before
+    /// What is to be led below, under a lease: the slices, and a number for
+    /// [`InRing::leads_below`].
+    pub(crate) fn to_lead(&self) -> Vec<(SliceRange, u64)> {
+        let ranges = lock(&self.ranges);
+        let open = ranges.iter().filter(|it| it.led < it.wanted && self.has_lease(it.level));
+        open.map(|range| (range.slices, range.wanted)).collect()
+    }
+
+    /// `slices` are led below, as was wanted with this number. False if that is not wanted any
+    /// more, or the lease has ended meanwhile: another cell may lead them.
+    pub(crate) fn leads_below(&self, slices: SliceRange, number: u64) -> bool {
+        let mut ranges = lock(&self.ranges);
+        let Some(range) = ranges.iter_mut().find(|range| range.slices == slices) else {
+            return false;
+        };
+        if range.wanted != number || !self.has_lease(range.level) {
+            return false;
+        }
+        range.led = number;
+        true
     }
 }

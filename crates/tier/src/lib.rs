@@ -20,7 +20,7 @@
 //! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
 //! | `error` | `backend`, `journal` | why there is no tier |
 //! | `claim` | `backend`, `error`, `journal` | whose what lies below is |
-//! | `member` | `backend`, `in_ring`, `index`, `journal`, `layers`, `live_rules`, `lookups`, `rules` | the tier of a cell in a ring, as the ring uses it |
+//! | `member` | `backend`, `in_ring`, `index`, `journal`, `key`, `layers`, `live_rules`, `lookups`, `rules` | the tier of a cell in a ring, as the ring uses it |
 //! | `discard` | `backend`, `index`, `journal`, `key`, `layers`, `sync` | changes that are given up |
 //! | `tier` | * | the tier of a cell |
 #![forbid(unsafe_code)]

@@ -8,8 +8,9 @@
 
 use crate::backend::{BackendError, Failure};
 use crate::in_ring::{InRing, WrittenBack};
-use crate::index::Cursor;
+use crate::index::{Cursor, Entry};
 use crate::journal::SliceState;
+use crate::key::KeyHash;
 use crate::layers::Layers;
 use crate::live_rules::LiveRules;
 use crate::lookups::Lookups;
@@ -19,7 +20,10 @@ use effects::{LaneId, Lanes, Level, Mark, ReaderId};
 use std::sync::Arc;
 
 /// The note below that names the ring.
-const RING_NOTE: &str = "ring";
+const RING_NOTE: &str = "journal";
+
+/// What it begins with: the name of a journal, which a cell alone has there, has another length.
+const RING_NAME: &[u8] = b"ring:";
 
 /// Shards of the index that one step of voiding looks at.
 const SHARDS_AT_ONCE: usize = 32;
@@ -65,12 +69,19 @@ impl Member<'_> {
     /// When it is that of another ring, or of a cell alone, or cannot be used.
     pub fn claim(&self, ring: &[u8]) -> Result<(), BackendError> {
         let backend = &self.layers.backend;
-        if backend.claim(RING_NOTE, ring)? {
+        if backend.claim(RING_NOTE, &[RING_NAME, ring].concat())? {
             return Ok(());
         }
-        let what =
-            format!("{} belongs to another ring: give this one a root of its own", backend.name());
+        let what = format!(
+            "{} belongs to another ring, or to a cell alone: give this ring a root of its own",
+            backend.name()
+        );
         Err(BackendError { failure: Failure::Permanent, what })
+    }
+
+    /// The journal is that of this cell of this ring, as the map knows it now.
+    pub fn set_owner(&self, ring: u64, cell: u32) {
+        self.ring.floors.set_owner(ring, cell);
     }
 
     /// The logs of what this cell copies.
@@ -127,8 +138,31 @@ impl Member<'_> {
         self.ring.copied.logs().map(|(_, log)| log.end()).collect()
     }
 
+    /// Has all later records lie behind those of now. Returns up to which segment those of now lie;
+    /// `None`: it is to be tried again.
+    #[must_use]
+    pub fn cut(&self) -> Option<u32> {
+        self.layers.journal.cut()
+    }
+
+    /// How often the journal has written records once more, which lie behind all cuts then.
+    #[must_use]
+    pub fn repairs(&self) -> u64 {
+        self.layers.journal.repairs()
+    }
+
+    /// Sets what says whether the leases of a level last. The first call counts.
+    pub fn set_lease(&self, lease: impl Fn(Level) -> bool + Send + Sync + 'static) {
+        self.ring.set_lease(Box::new(lease));
+    }
+
+    /// Another cell may have taken over below what this one leads: it leads that again.
+    pub fn lead_again(&self) {
+        self.ring.lead_again();
+    }
+
     /// Leads `slices` from now on, of which `last` is the last version of each: what has passed
-    /// `level` is written back. All that was copied of them is written.
+    /// `level` is written back. All that was copied of them is written, and lies before a cut.
     pub fn lead(&self, slices: SliceRange, level: Level, last: impl Fn(SliceId) -> Version) {
         for slice in slices.iter() {
             self.layers.journal.states().learn(slice, last(slice));
@@ -170,7 +204,9 @@ impl Member<'_> {
                 *step = match next {
                     Some(next) => Step::Drops(next),
                     None => {
-                        let of = |slice| (slice, journal.states().recorded(slice));
+                        let states = journal.states();
+                        slices.iter().for_each(|slice| states.forget_barrier(slice));
+                        let of = |slice| (slice, states.recorded(slice));
                         Step::Saves(floors.raise(slices.iter().map(of)))
                     }
                 };
@@ -193,15 +229,18 @@ impl Member<'_> {
         let _ = self.ring.floors.save();
     }
 
-    /// Begins to lead below what this cell leads since.
+    /// Begins to lead below what this cell leads since. What cannot be led holds up nothing else: the
+    /// first error is returned at the end.
     pub(crate) fn lead_below(&self) -> Result<(), BackendError> {
-        while let Some(slices) = self.ring.next_to_lead() {
-            self.layers.backend.lead(slices)?;
-            if !self.ring.leads_below(slices) {
-                self.layers.backend.leave(slices);
+        let mut done = Ok(());
+        for (slices, number) in self.ring.to_lead() {
+            match self.layers.backend.lead(slices) {
+                Ok(()) if self.ring.leads_below(slices, number) => {}
+                Ok(()) => self.layers.backend.leave(slices),
+                Err(error) => done = done.and(Err(error)),
             }
         }
-        Ok(())
+        done
     }
 
     /// What was written back since this was asked last, for the copies of it. To be asked after
@@ -211,14 +250,12 @@ impl Member<'_> {
         self.ring.take_written_back()
     }
 
-    /// Whether nothing of `slices` is dirty that is not newer than `since`, by slice.
+    /// Whether nothing of `slices` is dirty whose record lies before a cut.
     #[must_use]
-    pub fn is_written_back(&self, slices: SliceRange, since: impl Fn(SliceId) -> Version) -> bool {
-        let mut is = true;
-        self.layers.index.for_each(|hash, entry| {
-            let slice = hash.slice();
-            is &= !slices.contains(slice) || entry.version > since(slice);
-        });
-        is
+    pub fn is_written_back(&self, slices: SliceRange, cut: u32) -> bool {
+        let is_old = |hash: KeyHash, entry: &Entry| {
+            entry.place.segment <= cut && slices.contains(hash.slice())
+        };
+        !self.layers.index.has_any(is_old)
     }
 }

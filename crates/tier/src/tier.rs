@@ -9,7 +9,7 @@
 //! It owns no thread. Workers call what does not block: the observer of their sinks, wanting a key,
 //! and writing the journal. Threads of the tier call what does: to load, to sync, to flush.
 
-use crate::backend::{Backend, BackendError, Requests};
+use crate::backend::{Backend, BackendError, Failure, Requests};
 use crate::claim::{Claimed, claim, keep_given};
 use crate::discard::{Discard, Discarded, Discards, GivenUp};
 use crate::disk::Disk;
@@ -118,6 +118,9 @@ impl Recovered {
                 index.clear();
                 found.begin_empty(&found.states.clone());
             }
+            if found.is_new || !found.lost.is_empty() {
+                floors.disown().map_err(RecoverError::of_floors)?;
+            }
             let (salvaged, is_adopted) = (0, false);
             return Ok(Self {
                 found,
@@ -150,6 +153,12 @@ impl Recovered {
     #[must_use]
     pub fn is_in_ring(&self) -> bool {
         self.config.in_ring
+    }
+
+    /// In a ring: the ring and the cell whose journal it is, where that has been whole since.
+    #[must_use]
+    pub fn owner(&self) -> Option<(u64, u32)> {
+        self.floors.owner()
     }
 
     /// What was corrupt, and passed over: a line each.
@@ -476,11 +485,16 @@ impl Tier {
             true => u64::MAX,
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
-        self.member().map_or(Ok(()), |member| member.lead_below())?;
+        let led = self.member().map_or(Ok(()), |member| member.lead_below());
         self.keep_given()?;
         let flushed = flusher::flush(&self.layers, now, before_ns);
         self.layers.backend.tidy();
-        let flushed = flushed?;
+        if let (Some(member), Err(error)) = (self.member(), &flushed)
+            && error.failure == Failure::Permanent
+        {
+            member.lead_again();
+        }
+        let flushed = led.and(flushed)?;
         self.count(&flushed);
         if let Err(error) = self.layers.journal.roll_idle() {
             return Err(layers::unreadable(0, &error));

@@ -244,7 +244,7 @@ impl RingCell {
     fn journaled(&self, lane: LaneId, is_copied: bool) {
         if is_copied {
             let waiting = self.journal_waits.take();
-            waiting.for_each(|worker| self.post(worker, Mail::Journaled));
+            waiting.into_iter().for_each(|worker| self.post(worker, Mail::Journaled));
         } else {
             self.release(lane, self.terms.held());
         }
@@ -260,6 +260,12 @@ impl RingCell {
     /// Sets until when this cell may answer as the primary of `range` in `epoch`.
     pub fn extend(&self, range: RangeId, epoch: u32, until_ns: u64) {
         self.terms.extend(Term { range, epoch }, until_ns);
+    }
+
+    /// Whether the leases of a level last.
+    #[must_use]
+    pub fn has_lease(&self, level: Level, now: Now) -> bool {
+        self.terms.until_ns(level) > now.mono_ns
     }
 
     /// Remembers a change of the map for reports. `at_s` is the second at which it came, 0 if it

@@ -177,6 +177,18 @@ impl Index {
         }
     }
 
+    /// Whether `is` says so of an entry, one shard after the other, each under its lock. `is` calls
+    /// nothing of this index.
+    #[must_use]
+    pub fn has_any(&self, is: impl Fn(KeyHash, &Entry) -> bool) -> bool {
+        self.shards.iter().enumerate().any(|(number, shard)| {
+            let mut found = false;
+            let mut see = |hash, entry: &Entry| found = found || is(hash, entry);
+            lock(&shard.0).for_each(top(number), &mut see);
+            found
+        })
+    }
+
     /// Removes all entries.
     pub fn clear(&self) {
         let mut at = Some(Cursor::default());

@@ -120,11 +120,12 @@ struct Lane {
 
 impl Lane {
     /// The lane with this number in the journal.
-    fn new(number: u8, (lanes, is_copied): (&Arc<Lanes>, bool), rules: &Arc<Rules>) -> Self {
-        let before =
-            if is_copied { usize::from(number) - lanes.logs().count() } else { number.into() };
-        let (id, log) =
-            lanes.logs().nth(before).expect("invariant: there is a lane of this number");
+    fn new(
+        (number, index): (u8, usize),
+        (lanes, is_copied): (&Arc<Lanes>, bool),
+        rules: &Arc<Rules>,
+    ) -> Self {
+        let (id, log) = lanes.logs().nth(index).expect("invariant: a lane has this number");
         let next = log.end() + 1;
         let joining =
             Joining { who: Who::Journal, from: None, holds: Some(Mark::Durable), grants: Some(0) };
@@ -192,8 +193,10 @@ pub(crate) struct Journal {
     lanes: Arc<Lanes>,
     /// Whether the cell is in a ring, which says what replies wait for.
     in_ring: bool,
-    /// Those of what this cell leads, and then those of what it copies.
+    /// Those of what this cell copies, and then those of what it leads: what was copied of a slice
+    /// is written, synced, repaired and read again before what was led of it.
     of_lanes: Box<[Lane]>,
+    first_led: usize,
     progress: Progress,
     clock_s: AtomicU32,
     /// Whether a lane found no segment.
@@ -244,9 +247,12 @@ impl Journal {
             reserve: count + 1,
         };
         let segments = Segments::new(disk, config, left);
+        let first_led = count - led;
         let of_lane = |number: usize| match &copied {
-            Some(copied) if number >= led => Lane::new(number as u8, (copied, true), &rules),
-            _ => Lane::new(number as u8, (&lanes, false), &rules),
+            Some(copied) if number < first_led => {
+                Lane::new((number as u8, number), (copied, true), &rules)
+            }
+            _ => Lane::new((number as u8, number - first_led), (&lanes, false), &rules),
         };
         let of_lanes = (0..count).map(of_lane).collect();
         let this = Self {
@@ -259,6 +265,7 @@ impl Journal {
             },
             lanes,
             in_ring: copied.is_some(),
+            first_led,
             of_lanes,
             progress: Progress::new(count),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
@@ -408,13 +415,40 @@ impl Journal {
 
     /// The reader of a log of what this cell leads.
     pub(crate) fn reader(&self, lane: LaneId) -> ReaderId {
-        self.of_lanes[lane.index()].reader
+        self.of_lanes[self.first_led + lane.index()].reader
     }
 
     /// Whether all that this cell copies is written up to these ends of the logs.
     pub(crate) fn has_written_copied(&self, ends: &[u64]) -> bool {
         let mut copied = self.of_lanes.iter().filter(|lane| lane.is_copied).zip(ends);
         copied.all(|(lane, end)| *end <= lane.written.load(Ordering::Acquire))
+    }
+
+    /// Writes what the logs have, and begins another segment in each lane: all records of before lie
+    /// in segments up to the number that this returns, and all later ones behind it. `None`: it is
+    /// to be tried again, when more segments are ready.
+    pub(crate) fn cut(&self) -> Option<u32> {
+        let is_stopped = self.failure.get().is_some() || self.is_broken.load(Ordering::Acquire);
+        if is_stopped || self.shared.segments.ready() < self.of_lanes.len() {
+            self.wants_segments.store(true, Ordering::Release);
+            return None;
+        }
+        let mut first: Option<u32> = None;
+        for lane in &self.of_lanes {
+            let rolled = self.with_writer(lane, |writer| {
+                self.write_locked(lane, writer);
+                writer.roll(&self.shared, &lane.lanes, self.moment(lane), true)
+            });
+            match rolled {
+                Ok(segment) => first = Some(first.unwrap_or(u32::MAX).min(segment.number())),
+                Err(Stuck::NoSegment) => return None,
+                Err(Stuck::Disk(error)) => {
+                    self.breaks(&error);
+                    return None;
+                }
+            }
+        }
+        first.map(|first| first - 1)
     }
 
     /// The ends of all logs.
@@ -437,7 +471,7 @@ impl Journal {
     /// the change is journaled.
     pub(crate) fn has_indexed(&self, slice: SliceId) -> bool {
         let (place, _) = self.lanes.last(slice);
-        let lane = &self.of_lanes[place.lane.index()];
+        let lane = &self.of_lanes[self.first_led + place.lane.index()];
         place.position <= lane.written.load(Ordering::Acquire)
     }
 

@@ -447,6 +447,11 @@ impl Segments {
         Some(segment)
     }
 
+    /// Segments that are ready.
+    pub(crate) fn ready(&self) -> usize {
+        lock(&self.table).ready.len()
+    }
+
     /// Segments that may be taken without the reserve. What the disk has no space for is none.
     pub(crate) fn available(&self) -> usize {
         let table = lock(&self.table);

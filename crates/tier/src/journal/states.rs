@@ -84,8 +84,12 @@ impl States {
     /// An entry of the slice has this version. Entries of a slice come in their order, by one
     /// thread at a time.
     pub(crate) fn saw(&self, slice: SliceId, version: Version) {
-        self.last[slice.index()].store(version.raw(), Ordering::Relaxed);
-        self.recorded[slice.index()].store(version.raw(), Ordering::Release);
+        // What is written once more comes again.
+        for table in [&self.last, &self.recorded] {
+            if version.raw() > table[slice.index()].load(Ordering::Relaxed) {
+                table[slice.index()].store(version.raw(), Ordering::Release);
+            }
+        }
     }
 
     /// What came before is dead, and nothing is due any more. `number`: that of the delayed flush,
@@ -103,6 +107,12 @@ impl States {
     pub(crate) fn ends(&self, slice: SliceId, barrier: Version, number: u32) {
         self.barrier[slice.index()].fetch_max(barrier.raw(), Ordering::AcqRel);
         self.flushed[slice.index()].fetch_max(number, Ordering::AcqRel);
+    }
+
+    /// The part that the cell had in the slice is over: another one has barriers of its own.
+    pub(crate) fn forget_barrier(&self, slice: SliceId) {
+        self.barrier[slice.index()].store(0, Ordering::Release);
+        self.flushed[slice.index()].store(0, Ordering::Release);
     }
 
     /// The last version that is known.

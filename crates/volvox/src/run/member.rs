@@ -47,7 +47,7 @@ pub(super) struct Member {
 
 impl Joining {
     /// Finds out who the cell is; `None` if it is to be in no ring. It asks none any more once the
-    /// process `ends`. `has_journal`: it has the journal of its start before, whole.
+    /// process `ends`. `journal_of`: the ring and the cell whose journal it has, whole.
     ///
     /// # Errors
     /// What its directory, its addresses or its secret are refused for, or that no ring takes it.
@@ -55,7 +55,7 @@ impl Joining {
         settings: &Settings,
         clock: &Clock,
         ends: Arc<AtomicBool>,
-        has_journal: bool,
+        journal_of: Option<(u64, u32)>,
     ) -> Result<Option<Self>, Box<dyn Error>> {
         let ring = &settings.ring;
         let Some(directory) = ring.directory.clone() else { return Ok(None) };
@@ -73,7 +73,7 @@ impl Joining {
         let config = ControlConfig {
             directory,
             addresses,
-            has_journal,
+            journal_of: journal_of.map(|(ring, cell)| (ring, CellId(cell))),
             secret: secret.clone(),
             seeds: seeds.collect::<Result<_, _>>()?,
             is_witness: false,
@@ -102,6 +102,13 @@ impl Joining {
         let (ring, me, incarnation) = (starting.ring(), starting.cell(), starting.incarnation().0);
         tracing::info!("cell {me} of ring {ring:016x}, start {incarnation}");
         if let Some(tier) = tier {
+            if let Some((of_ring, of_cell)) = tier.owner().filter(|owner| *owner != (ring, me.0)) {
+                return Err(format!(
+                    "tier.directory has the journal of cell {of_cell} of ring {of_ring:016x}: give \
+                     this cell a directory of its own"
+                )
+                .into());
+            }
             tier.claim(ring)?;
         }
         let identity = RingIdentity { ring, cell: me, incarnation };
@@ -125,7 +132,7 @@ impl Joining {
         let host = RingHost { nonce, find: Box::new(find), expiry };
         let ring_cell = RingCell::new(cell, identity, secret, host)?;
         if let Some(tier) = tier {
-            tier.write_back_in(&ring_cell);
+            tier.write_back_in(&ring_cell, &clock);
         }
         let nothing = Arc::new(Map::new(ring, u32::MAX, 1));
         let (plane, keeping) = Keeping::start(ring_cell.clone(), nothing, clock)?;

@@ -71,6 +71,7 @@ pub(super) struct Below {
 pub(super) struct TierThreads {
     tiered: Arc<Tiered>,
     copies: Arc<Copies>,
+    owner: Option<(u64, u32)>,
     clock: Clock,
     threads: Vec<JoinHandle<()>>,
     _memory: Grant,
@@ -132,9 +133,9 @@ impl Below {
         Ok(Some(Self { recovered, _memory: grant }))
     }
 
-    /// Whether it has the journal of the start before, whole.
-    pub(super) fn has_journal(&self) -> bool {
-        !self.recovered.summary().is_new && self.recovered.lost().is_empty()
+    /// In a ring: the ring and the cell whose journal it is, where that has been whole since.
+    pub(super) fn owner(&self) -> Option<(u64, u32)> {
+        self.recovered.owner()
     }
 
     /// Puts the tier below the memory of a cell, and starts its threads.
@@ -146,11 +147,13 @@ impl Below {
         cell: &Arc<Cell>,
         clock: &Clock,
     ) -> Result<TierThreads, Box<dyn Error>> {
+        let owner = self.recovered.owner();
         let tiered = cell.put_above(self.recovered, clock.now())?;
         let copies = Arc::new(Copies::default());
         let mut threads = TierThreads {
             tiered: tiered.clone(),
             copies: copies.clone(),
+            owner,
             clock: clock.clone(),
             threads: Vec::new(),
             _memory: self._memory,
@@ -223,8 +226,19 @@ impl TierThreads {
         self.tiered.member().map_or(Ok(()), claim)
     }
 
-    /// Writes back what this cell of a ring leads, from now on.
-    pub(super) fn write_back_in(&self, ring: &Arc<RingCell>) {
+    /// In a ring: the ring and the cell whose journal it was, where that has been whole since.
+    pub(super) fn owner(&self) -> Option<(u64, u32)> {
+        self.owner
+    }
+
+    /// Writes back what this cell of a ring leads, from now on, under its leases.
+    pub(super) fn write_back_in(&self, ring: &Arc<RingCell>, clock: &Clock) {
+        let (of, at) = (Arc::downgrade(ring), clock.clone());
+        if let Some(member) = self.tiered.member() {
+            member.set_lease(move |level| {
+                of.upgrade().is_some_and(|ring| ring.has_lease(level, at.now()))
+            });
+        }
         let _ = self.copies.0.set(Mutex::new(WrittenBackEntries::new(ring.clone())));
     }
 

@@ -46,7 +46,7 @@ pub fn witness(wanted: &WantedWitness) -> Result<u8, Box<dyn Error>> {
     let config = ControlConfig {
         directory: wanted.directory.clone(),
         addresses: Addresses { control: at, links: at, clients: at },
-        has_journal: false,
+        journal_of: None,
         secret: read_secret(&wanted.secret_file)?,
         seeds: seeds.collect::<Result<Vec<SocketAddr>, _>>()?,
         is_witness: true,

@@ -65,9 +65,19 @@ pub struct Keeper {
     ends_lives: bool,
     /// The ranges that this cell has seen in a map.
     known: BTreeSet<RangeId>,
-    /// Above a tier, by range that this cell is to lead and has copied until then: the ends of the
-    /// logs of what it copies, at that time.
-    copied: BTreeMap<RangeId, Vec<u64>>,
+    /// Above a tier, by range that this cell is to lead and has copied until then: how far its
+    /// journal is.
+    promoted: BTreeMap<RangeId, Promoted>,
+}
+
+/// How far the journal of a cell is that is to lead what it has copied: what was copied of a range
+/// lies before what is led of it.
+enum Promoted {
+    Begins,
+    /// What was copied up to these ends of the logs is to be written.
+    Writes(Vec<u64>),
+    /// All later records lie behind that.
+    Cut,
 }
 
 impl Keeper {
@@ -94,7 +104,7 @@ impl Keeper {
             old_routes: Vec::new(),
             ends_lives: false,
             known: BTreeSet::new(),
-            copied: BTreeMap::new(),
+            promoted: BTreeMap::new(),
         }
     }
 
@@ -129,6 +139,14 @@ impl Keeper {
         self.ring.origins.drop_kept(|cell| map.ranges.iter().any(|range| copies(range, cell)));
         self.begin_parts(now);
         self.publish();
+        let identity = &self.ring.identity;
+        let is_known = map
+            .cells
+            .get(&identity.cell)
+            .is_some_and(|cell| cell.started.incarnation.0 == identity.incarnation);
+        if let Some(below) = self.ring.below().filter(|_| is_known) {
+            below.set_owner(identity.ring, identity.cell.0);
+        }
         self.worker.end();
     }
 
@@ -220,11 +238,9 @@ impl Keeper {
         self.exchanging.retain(|it| it.range != range.id);
         let leads = range.primary == self.ring.identity.cell;
         match self.ring.below() {
-            // What was copied of it until now.
-            Some(below) if matches!(change, PartChange::Stays(_)) => {
-                self.copied.insert(range.id, below.copied_ends());
+            _ if matches!(change, PartChange::Stays(_)) => {
+                self.promoted.insert(range.id, Promoted::Begins);
             }
-            None if matches!(change, PartChange::Stays(_)) => {}
             Some(below) if leads && range.is_recovered && before.is_none() => {
                 recover(range, below, &self.ring);
             }
@@ -247,10 +263,25 @@ impl Keeper {
         }
     }
 
-    /// Whether all is written that was copied of a range, so that it may be led.
-    fn has_written(&self, range: RangeId) -> bool {
-        let Some(below) = self.ring.below() else { return true };
-        self.copied.get(&range).is_none_or(|ends| below.has_written_copied(ends))
+    /// Takes the next steps until what was copied of a range lies in the journal before what is led
+    /// of it. Returns whether it does.
+    fn may_lead(&mut self, range: RangeId) -> bool {
+        let Some((tiered, below)) = self.ring.cell.tiered().zip(self.ring.below()) else {
+            return true;
+        };
+        let Some(promoted) = self.promoted.get_mut(&range) else { return true };
+        if matches!(promoted, Promoted::Begins) {
+            *promoted = Promoted::Writes(below.copied_ends());
+        }
+        if let Promoted::Writes(ends) = promoted
+            && below.has_written_copied(ends)
+        {
+            match below.cut() {
+                Some(_) => *promoted = Promoted::Cut,
+                None => tiered.press(),
+            }
+        }
+        matches!(promoted, Promoted::Cut)
     }
 
     /// Lets the counters of a range rise, in its epoch.
@@ -347,7 +378,7 @@ impl Keeper {
     /// reader that holds back what is written.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
         let lanes = self.ring.log.lanes.clone();
-        if !self.has_written(range.id) {
+        if !self.may_lead(range.id) {
             return false;
         }
         if self.readers.hold(term, until_ns, &lanes, now).is_err() {
@@ -368,7 +399,7 @@ impl Keeper {
             tiered.press();
             tiered.press_flusher();
         }
-        self.copied.remove(&range.id);
+        self.promoted.remove(&range.id);
         self.begun.push(range.slices());
         self.ring.log.set_doubt(level, false);
         self.ring.log.set_alone(level, true);

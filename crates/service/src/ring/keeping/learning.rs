@@ -21,7 +21,7 @@ use crate::ring::copies::slice_state::{self, SLICES_MAX, SliceState};
 use crate::ring::flushed::Flushed;
 use crate::ring::retries::tag_state;
 use crate::worker::Worker;
-use base::{Now, SliceId, SliceRange, Version};
+use base::{Now, SliceId, SliceRange};
 use effects::{ReaderId, WorkerSink};
 use engine::{Engine, ItemSink, More, WalkedItem};
 use ring::CellId;
@@ -29,7 +29,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// How often it is looked whether all is written back.
-const LOOK_NS: u64 = 100_000_000;
+const LOOK_NS: u64 = 500_000_000;
 
 /// Items that one step of a walk passes at least.
 const ITEMS: u32 = 512;
@@ -60,9 +60,10 @@ pub(crate) struct Learning {
     /// The version of the map in which it began.
     pub(crate) since: u64,
     pub(crate) progress: Progress,
-    /// Above a tier: by slice of the range, the last version before it was sent all changes.
-    since_versions: Vec<Version>,
-    /// When it was looked last whether all before them is written back.
+    /// Above a tier: up to which segment of the journal all is to be written back, and how often
+    /// the journal had been repaired then.
+    cut: Option<(u32, u64)>,
+    /// When it was looked last whether it is.
     looked_ns: u64,
     /// Since when it has no reader, or a walk appends nothing; 0 while it goes on.
     stands_since_ns: u64,
@@ -70,8 +71,8 @@ pub(crate) struct Learning {
 
 impl Learning {
     pub(crate) fn new(cell: CellId, since: u64) -> Self {
-        let (progress, since_versions) = (Progress::Waiting, Vec::new());
-        Self { cell, since, progress, since_versions, looked_ns: 0, stands_since_ns: 0 }
+        let (progress, cut) = (Progress::Waiting, None);
+        Self { cell, since, progress, cut, looked_ns: 0, stands_since_ns: 0 }
     }
 
     /// Whether it is sent the changes of the range.
@@ -120,11 +121,6 @@ impl Learning {
         match &mut self.progress {
             Progress::Waiting | Progress::Ready => return false,
             Progress::States(next) => {
-                if self.since_versions.is_empty() && ring.below().is_some() {
-                    // It reads the logs already.
-                    let engine = ring.cell.engine();
-                    self.since_versions = slices.iter().map(|it| engine.last_version(it)).collect();
-                }
                 let numbers = slices.numbers();
                 let start = (*next).max(numbers.start);
                 let end = numbers.end.min(start + SLICES_MAX);
@@ -192,15 +188,21 @@ impl Learning {
     /// Whether all that the learner was not sent as changes is written back, or was changed since:
     /// it has no journal of it.
     fn is_written_back(&mut self, slices: SliceRange, ring: &RingCell, now: Now) -> bool {
-        let Some(tiered) = ring.cell.tiered() else { return true };
+        let Some((tiered, below)) = ring.cell.tiered().zip(ring.below()) else { return true };
         if now.mono_ns < self.looked_ns + LOOK_NS {
             return false;
         }
         self.looked_ns = now.mono_ns;
-        let (first, versions) = (slices.numbers().start, &self.since_versions);
-        let since = |slice: SliceId| versions.get(slice.index() - first).copied();
-        let since = |slice| since(slice).unwrap_or(Version::ZERO);
-        let is = tiered.member().is_none_or(|below| below.is_written_back(slices, since));
+        // It is sent as changes whatever is journaled after this; what is written once more lies
+        // after it, and is not newer.
+        let repairs = below.repairs();
+        let cut = self.cut.filter(|(_, as_of)| *as_of == repairs).map(|(cut, _)| cut);
+        let Some(cut) = cut.or_else(|| below.cut()) else {
+            tiered.press();
+            return false;
+        };
+        self.cut = Some((cut, repairs));
+        let is = below.is_written_back(slices, cut);
         if !is {
             tiered.want_all();
         }

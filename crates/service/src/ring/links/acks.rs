@@ -16,28 +16,38 @@ struct Waiting {
 
 /// The acknowledgements of one stream that wait for the journal, by rising positions.
 #[derive(Default)]
-pub(crate) struct Acks(VecDeque<Waiting>);
+pub(crate) struct Acks {
+    waiting: VecDeque<Waiting>,
+    /// The last position that was acknowledged, if any was.
+    last: Option<u64>,
+}
 
 impl Acks {
     /// Everything up to `position` is applied, and in the logs before these `ends`.
     pub(crate) fn push(&mut self, ends: Vec<u64>, position: u64, promised: Promised) {
-        if self.0.len() >= WAITING_MAX {
-            self.0.pop_back();
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.pop_back();
         }
-        self.0.push_back(Waiting { ends, position, promised });
+        self.waiting.push_back(Waiting { ends, position, promised });
     }
 
     /// The last one that `may` leave, by its ends. It waits no more, nor do those before it.
     pub(crate) fn pop(&mut self, may: impl Fn(&[u64]) -> bool) -> Option<(u64, Promised)> {
         let mut last = None;
-        while let Some(waiting) = self.0.pop_front_if(|waiting| may(&waiting.ends)) {
+        while let Some(waiting) = self.waiting.pop_front_if(|waiting| may(&waiting.ends)) {
             last = Some((waiting.position, waiting.promised));
         }
+        self.last = last.map(|(position, _)| position).or(self.last);
         last
     }
 
+    /// The last position that was acknowledged, if any was.
+    pub(crate) fn last(&self) -> Option<u64> {
+        self.last
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.waiting.is_empty()
     }
 }
 

@@ -191,7 +191,9 @@ impl Streams {
         let Some(promised) = stream.promise.take(0, now_ns) else { return false };
         let Promised { bytes: granted, wanted } = promised;
         let (lane, evicts) = (stream.lane, self.ring.cell.engine().evicts());
-        let position = stream.origin.lock(lane).and_then(|lane| lane.applied);
+        let applied = || stream.origin.lock(lane).and_then(|lane| lane.applied);
+        // Above a tier, not all that is applied is in the journal.
+        let position = if self.ring.below().is_some() { stream.acks.last() } else { applied() };
         // Each time that it asks for room, its primary may evict more.
         if let Some(position) = position
             && (evicts || stream.says((position, promised), now_ns))
