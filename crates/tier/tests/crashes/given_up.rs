@@ -6,7 +6,7 @@ use crate::model::{Item, KeyModel, KeyState};
 use crate::number;
 
 use backend::Fault as BackendFault;
-use base::{Now, Refused};
+use base::{Now, Refused, SLICES, SliceId};
 use measure::rng::Rng;
 use tier::{Discard, Discarded, Failure, Stored};
 
@@ -143,6 +143,30 @@ fn what_changes_again_meanwhile_is_not_given_up() {
         let on = (&cell.disk, &cell.backend);
         cell.life = crate::cell::begin(on, &cell.config, &cell.given).expect("it begins");
     }
+}
+
+#[test]
+fn of_a_run_all_keys_are_given_up_and_no_others() {
+    const RUNS: usize = 4;
+    let mut cell = Cell::new(Config::shortest(2), 40);
+    cell.backend.group_by(SLICES / RUNS);
+    (0..40).for_each(|at| cell.set(at, 100).expect("there is room"));
+    cell.sync();
+    for run in 0..=RUNS {
+        let is_of = |key: &&KeyModel| key.slice.index() / (SLICES / RUNS) == run;
+        let of_run = cell.keys.iter().filter(is_of).count();
+        assert!(run == RUNS || of_run > 0, "each has some");
+        ask(&cell, Discard::Run(run), LATER);
+        let discarded = finish(&cell, LATER);
+        assert_eq!(discarded.given_up.len(), of_run);
+        assert!(
+            discarded
+                .given_up
+                .iter()
+                .all(|it| SliceId::of(&it.key).index() / (SLICES / RUNS) == run)
+        );
+    }
+    assert_eq!(cell.life.tier.dirty(), 0);
 }
 
 #[test]

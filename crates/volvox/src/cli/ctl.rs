@@ -127,15 +127,15 @@ enum TierCommand {
     /// Give up changes that cannot be written back: their keys have what the database has
     ///
     /// The cell must allow it: protocol.allow_tier_discard. The exit code is 1 if some are left.
-    /// Examples: volvox ctl tier discard --i-lose-data KEY; ... --prefix session:; ... --run 5
+    /// Examples: volvox ctl tier discard --i-lose-data KEY; ... --prefix session:; ... --run 3f
     Discard {
         /// The keys
         keys: Vec<String>,
         /// All keys that begin like this
         #[arg(long)]
         prefix: Option<String>,
-        /// All keys of this run of a bucket: the number in map/RUN
-        #[arg(long)]
+        /// All keys of this run of a bucket, as it stands in map/RUN: hexadecimal
+        #[arg(long, value_parser = run)]
         run: Option<u32>,
         /// Do it; without, only say what would be lost
         #[arg(long)]
@@ -150,6 +150,11 @@ enum TierCommand {
         #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
         wait: Duration,
     },
+}
+
+fn run(text: &str) -> Result<u32, String> {
+    u32::from_str_radix(text, 16)
+        .map_err(|_| "expected the hexadecimal number in the name map/RUN/...".to_owned())
 }
 
 /// Reads a time of 0.001 to 3,600 seconds.

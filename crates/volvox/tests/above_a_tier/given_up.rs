@@ -48,7 +48,7 @@ fn what_is_given_up_has_what_the_database_has_now_and_after_a_kill() {
     assert!(said.contains("given up: a:1 (value)") && said.contains("a:2 (removal)"), "{said}");
     let said = give_up(&cell, &["c:1", "nowhere"]);
     assert!(said.contains("1 changes are given up"), "{said}");
-    let said = give_up(&cell, &["--run", "64"]);
+    let said = give_up(&cell, &["--run", "40"]);
     assert!(said.contains("0 changes are given up"), "there are 64 runs: {said}");
     fs::remove_file(&place).expect("it is there");
     fs::rename(&away, &place).expect("it is away");
