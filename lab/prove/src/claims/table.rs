@@ -54,20 +54,25 @@ pub const CLAIMS: &[Claim] = &[
 /// The report, measured once.
 fn report(lab: &Lab) -> Result<Rc<Value>> {
     lab.shared("table", || {
-        let form = lab.form(["--quick", "--full"]);
-        let exec = Exec::new(lab.volvox()?).args(["lab", form, "--resume", "--json", "--out"]);
-        let exec = exec.arg(folder(lab)?).arg("--memcached").arg(lab.memcached()?.0);
-        lab.detail(&format!("volvox lab {form}"));
-        exec.json(lab.form(RUN_MAX))
+        let memcached = lab.memcached()?.0.display().to_string();
+        table(lab, "lab", &["--memcached", &memcached])
     })
 }
 
-/// Where the report goes: emptied by the quick form, kept by the full one to be continued.
-fn folder(lab: &Lab) -> Result<PathBuf> {
+/// The report of `volvox lab` with more words, in a folder of this name.
+pub(super) fn table(lab: &Lab, name: &str, more: &[&str]) -> Result<Value> {
+    let form = lab.form(["--quick", "--full"]);
+    let exec = Exec::new(lab.volvox()?).args(["lab", form, "--resume", "--json", "--out"]);
+    lab.detail(&format!("volvox lab {form}"));
+    exec.arg(folder(lab, name)?).args(more).json(lab.form(RUN_MAX))
+}
+
+/// Where a report goes: emptied by the quick form, kept by the full one to be continued.
+fn folder(lab: &Lab, name: &str) -> Result<PathBuf> {
     if lab.is_long() {
-        return Ok(lab.folder().join(format!("lab-{}", lab.repo().commit()?)));
+        return Ok(lab.folder().join(format!("{name}-{}", lab.repo().commit()?)));
     }
-    let folder = lab.folder().join("lab-quick");
+    let folder = lab.folder().join(format!("{name}-quick"));
     if folder.is_dir() {
         fs::remove_dir_all(&folder).with_context(|| format!("empty {}", folder.display()))?;
     }
@@ -87,7 +92,7 @@ fn workload(row: &Value) -> String {
     format!("{} B, {}", row["size"], text(row, "mix"))
 }
 
-fn judge_filled(report: &Value) -> Measured {
+pub(super) fn judge_filled(report: &Value) -> Measured {
     let (cells, empty) = (list(report, "cells"), list(report, "empty_cells"));
     let Some((form, axes)) = FORMS.into_iter().find(|(name, _)| *name == text(report, "form"))
     else {

@@ -1,13 +1,16 @@
 //! What a tier below the memory of one cell promises, and what it costs.
 
+pub mod clients;
 pub mod disk;
 pub mod kill;
 pub mod loss;
+pub mod outage;
 pub mod pressure;
 pub mod price;
 pub mod reads;
 pub mod recovery;
 pub mod size;
+pub mod table;
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::instruments::Contestant;
+use crate::instruments::{Client, Contestant};
 use crate::lab::Lab;
 use measure::exec::Exec;
 use measure::process::Server;
@@ -44,6 +47,13 @@ pub(super) fn drained(lab: &Lab, server: &Server) -> Result<()> {
     let seconds = DRAIN_MAX.as_secs().to_string();
     let words = ["ctl", "--server", &address, "tier", "drain", "--wait", &seconds];
     Exec::new(lab.volvox()?).args(words).capture(DRAIN_MAX).map(drop)
+}
+
+/// A number of `stats tier`.
+pub(super) fn number(client: &mut Client, name: &str) -> Result<u64> {
+    let stats = client.stats_of("stats tier")?;
+    let number = stats.get(name).with_context(|| format!("`stats tier` has no {name}"))?;
+    Ok(number.parse()?)
 }
 
 pub(super) fn directory(lab: &Lab, ack: &str) -> PathBuf {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 
-use super::emptied;
+use super::{emptied, number};
 use crate::claim::{Claim, Measured};
 use crate::instruments::{Client, Contestant, GET, Limit, Load, Outcome};
 use crate::lab::Lab;
@@ -33,9 +33,7 @@ fn steady(lab: &Lab) -> Result<Measured> {
     let outcome = exec.json::<Outcome>(RUN_MAX)?.clean()?;
     let stored: Vec<u64> = outcome.by_time()?.seconds.iter().map(|second| second.count).collect();
     let mut client = Client::connect(server.address())?;
-    let flushed = client.stats_of("stats tier")?;
-    let flushed = flushed.get("flushed_keys").context("`stats tier` has no flushed_keys")?;
-    let per_s = flushed.parse::<u64>()? / stored.len().max(1) as u64;
+    let per_s = number(&mut client, "flushed_keys")? / stored.len().max(1) as u64;
     judge(&stored, per_s)
 }
 

@@ -15,10 +15,10 @@
 //! The same at level `memory`, which promises less, must lose something: it proves that losses are
 //! seen.
 
-mod known;
+pub(super) mod known;
 mod request;
 mod state;
-mod writer;
+pub(super) mod writer;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

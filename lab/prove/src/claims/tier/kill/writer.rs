@@ -94,6 +94,8 @@ pub struct Writer {
     changed: BTreeSet<usize>,
     rng: Rng,
     change: u64,
+    /// How long it rests between the requests that it sends at once.
+    pace: Duration,
     /// What it has seen.
     pub tally: Tally,
 }
@@ -104,7 +106,12 @@ impl Writer {
         let rng = Rng::new(seed, 1 + id as u64);
         let keys = vec![Known::default(); keys];
         let (changed, change, tally) = (BTreeSet::new(), 0, Tally::default());
-        Self { id, prefix, keys, changed, rng, change, tally }
+        Self { id, prefix, keys, changed, rng, change, pace: Duration::ZERO, tally }
+    }
+
+    /// The same; under load it rests this long after up to 16 requests.
+    pub fn paced(self, pace: Duration) -> Self {
+        Self { pace, ..self }
     }
 
     /// Stores every key.
@@ -121,7 +128,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends requests until the server is killed, which sets `is_over` first.
+    /// Sends requests until the server is killed, which sets `is_over` first; one that is paced
+    /// ends by that alone.
     pub fn load(&mut self, address: SocketAddr, is_over: &AtomicBool) {
         let mut client = loop {
             match Client::connect(address) {
@@ -144,6 +152,12 @@ impl Writer {
                     self.tally.false_answers += 1;
                 }
                 return;
+            }
+            if !self.pace.is_zero() {
+                if is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                thread::sleep(self.pace);
             }
         }
     }
