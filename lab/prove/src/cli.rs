@@ -110,6 +110,7 @@ impl Subject {
                 tier::size::CLAIMS,
                 tier::recovery::CLAIMS,
                 tier::reads::CLAIMS,
+                tier::tests::CLAIMS,
             ],
         };
         themes.concat()

@@ -80,6 +80,37 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no test panics while it holds this")
 }
 
+/// The options of a cell without a log.
+pub fn options() -> Options {
+    Options {
+        version: "1.6.45".into(),
+        limits: Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() },
+        allow_flush: true,
+        allow_shutdown: false,
+        allow_policy: true,
+        allow_discard: true,
+        allow_dump: true,
+        authenticate: None,
+        connections_part: 4,
+        keep_leases: true,
+        effect_log: None,
+        settings: vec![("maxbytes", "0".into()), ("maxconns", "1024".into())],
+    }
+}
+
+/// Appends to `sent` what may leave now.
+pub fn take_output(session: &mut Session, context: &mut Context<Service>, sent: &mut Vec<u8>) {
+    if context.has_held() && !context.held_may_leave() {
+        let leaving = session.withhold(context.out.whole(), context);
+        context.out.cut_after(leaving);
+        context.forget_held();
+    }
+    session.release(context);
+    let mut slices = [IoSlice::new(&[]); 8];
+    let count = context.out.slices(context.out.whole(), &mut slices);
+    sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
+}
+
 /// Everything around one connection.
 pub struct Rig {
     session: Session,
@@ -106,20 +137,7 @@ impl Rig {
     }
 
     fn of(evict: bool, choose: impl FnOnce(&mut Options)) -> Self {
-        let mut options = Options {
-            version: "1.6.45".into(),
-            limits: Limits { value_bytes_max: VALUE_BYTES_MAX, ..Limits::default() },
-            allow_flush: true,
-            allow_shutdown: false,
-            allow_policy: true,
-            allow_discard: true,
-            allow_dump: true,
-            authenticate: None,
-            connections_part: 4,
-            keep_leases: true,
-            effect_log: None,
-            settings: vec![("maxbytes", "0".into()), ("maxconns", "1024".into())],
-        };
+        let mut options = options();
         choose(&mut options);
         let budget = MemoryBudget::new(LIMIT_BYTES);
         let config = EngineConfig {
@@ -190,15 +208,7 @@ impl Rig {
             if reads {
                 context.handler.end_batch(context.now, || context.now);
             }
-            if context.has_held() && !context.held_may_leave() {
-                let leaving = session.withhold(context.out.whole(), context);
-                context.out.cut_after(leaving);
-                context.forget_held();
-            }
-            session.release(context);
-            let mut slices = [IoSlice::new(&[]); 8];
-            let count = context.out.slices(context.out.whole(), &mut slices);
-            sent.extend(slices[..count].iter().flat_map(|slice| slice.iter()));
+            take_output(session, context, &mut sent);
             self.longest_turn = self.longest_turn.max(context.out.len());
             context.out.clear(0);
             if !matches!(session.flow(), Flow::Again | Flow::Full) {

@@ -472,7 +472,7 @@ impl World {
     }
 
     fn note_durable(&mut self, life: &Life) {
-        let passed = life.passed();
+        let passed = life.passed_at(Ack::Disk);
         self.durable.iter_mut().zip(passed).for_each(|(to, passed)| *to = passed.max(*to));
     }
 
@@ -559,11 +559,11 @@ impl World {
         if self.rng.below(4) > 0 {
             self.end_batch(life);
         }
-        let before = life.passed();
+        let before = life.passed_at(Ack::Os);
         life.tier.sync(self.now);
         let report = life.tier.report();
         let (repairs, failure) = (report.repairs, report.failure);
-        let after = life.passed();
+        let after = life.passed_at(Ack::Os);
         self.note(format!("sync: {before:?} before, {after:?} after; {repairs} {failure:?}"));
         if !self.disk.is_stopped() && !life.has_failed() {
             self.durable.iter_mut().zip(before).for_each(|(to, passed)| *to = passed.max(*to));

@@ -11,6 +11,7 @@ pub mod reads;
 pub mod recovery;
 pub mod size;
 pub mod table;
+pub mod tests;
 
 use std::fs;
 use std::path::PathBuf;
