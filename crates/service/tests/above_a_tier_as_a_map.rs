@@ -19,7 +19,7 @@ use backend::{Fault, MemoryBackend};
 use base::{MemoryBudget, Now, SliceId, Version};
 use disk::SimDisk;
 use engine::EngineConfig;
-use map::{Map, Reply, START_S};
+use map::{Map, Reply, START_S, VALUE_BYTES_MAX};
 use measure::rng::Rng;
 use memcache::Limits;
 use service::{
@@ -33,7 +33,6 @@ use tier::{ACK_NAMES, Ack, Backend, Failure, PrefixRule, Recovered, Rules, TierC
 
 /// The limit on memory: a part of what the keys take.
 const LIMIT_BYTES: u64 = 4 << 20;
-const VALUE_BYTES_MAX: usize = 16_000;
 const KEYS: u64 = 700;
 /// A request that waits for more turns than this is stuck.
 const TURNS_MAX: usize = 2_000;

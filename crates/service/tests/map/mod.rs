@@ -5,6 +5,9 @@ use std::collections::HashMap;
 /// Second at which a test begins.
 pub const START_S: u32 = 1_800_000_000;
 
+/// The longest value.
+pub const VALUE_BYTES_MAX: usize = 16_000;
+
 /// What a reply is.
 pub enum Reply {
     Right,
@@ -127,14 +130,17 @@ impl Map {
                 stored(stores)
             }
             "append" | "prepend" => {
-                if let Some(item) = self.items.get_mut(key) {
+                let fits = |item: &&mut Item| item.value.len() + value.len() <= VALUE_BYTES_MAX;
+                let item = self.items.get_mut(key).filter(fits);
+                let is_stored = item.is_some();
+                if let Some(item) = item {
                     item.value = match words[0] {
                         "append" => format!("{}{value}", item.value),
                         _ => format!("{value}{}", item.value),
                     };
                     (item.token, item.stored_s) = (None, now_s);
                 }
-                stored(is_there)
+                stored(is_stored)
             }
             "cas" => {
                 let token: u64 = words[5].parse().expect("a token");
