@@ -106,7 +106,9 @@ impl Writers {
 
     /// Stores every key.
     pub fn fill(&mut self, address: SocketAddr) -> Result<()> {
-        self.each(address, |writer, mut speaker| {
+        let system = self.system;
+        self.each(|writer| {
+            let mut speaker = system.speak(address)?;
             (0..KEYS).try_for_each(|number| writer.change(&mut speaker, number, false))
         })
     }
@@ -119,19 +121,22 @@ impl Writers {
         is_over: &AtomicBool,
         meanwhile: impl FnOnce() -> Result<()>,
     ) -> Result<()> {
+        let system = self.system;
+        let changes = |writer: &mut Writer| -> Result<()> {
+            let mut speaker = system.speak(address)?;
+            while !is_over.load(Ordering::SeqCst) {
+                let number = writer.rng.below(KEYS as u64) as usize;
+                let is_removal = writer.rng.below(REMOVAL_EVERY) == 0;
+                writer.change(&mut speaker, number, is_removal)?;
+            }
+            Ok(())
+        };
         thread::scope(|scope| {
             let writers = scope.spawn(|| {
-                self.each(address, |writer, mut speaker| {
-                    while !is_over.load(Ordering::SeqCst) {
-                        let number = writer.rng.below(KEYS as u64) as usize;
-                        let is_removal = writer.rng.below(REMOVAL_EVERY) == 0;
-                        let changed = writer.change(&mut speaker, number, is_removal);
-                        // The end of the server ends it.
-                        if !is_over.load(Ordering::SeqCst) {
-                            changed?;
-                        }
-                    }
-                    Ok(())
+                self.each(|writer| match changes(writer) {
+                    // The end of the server ends it.
+                    Err(_) if is_over.load(Ordering::SeqCst) => Ok(()),
+                    ended => ended,
                 })
             });
             let done = meanwhile();
@@ -181,14 +186,9 @@ impl Writers {
         keys.zip(found.iter().flatten()).for_each(|(history, found)| history.begin_from(found));
     }
 
-    fn each(
-        &mut self,
-        address: SocketAddr,
-        work: impl Fn(&mut Writer, Speaker) -> Result<()> + Copy + Send,
-    ) -> Result<()> {
-        let system = self.system;
+    fn each(&mut self, work: impl Fn(&mut Writer) -> Result<()> + Copy + Send) -> Result<()> {
         thread::scope(|scope| {
-            let begin = |writer| scope.spawn(move || work(writer, system.speak(address)?));
+            let begin = |writer| scope.spawn(move || work(writer));
             let threads: Vec<_> = self.writers.iter_mut().map(begin).collect();
             let ends = threads.into_iter().map(|it| it.join().expect("invariant: no panic"));
             ends.collect::<Vec<_>>().into_iter().collect()
