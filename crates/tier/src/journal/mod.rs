@@ -269,7 +269,8 @@ impl Journal {
             of_lanes,
             progress: Progress::new(count),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
-            wants_segments: AtomicBool::new(false),
+            // Each lane has one now. The first sync, which this asks for, makes the others.
+            wants_segments: AtomicBool::new(true),
             refused_ns: AtomicU64::new(0),
             notify: OnceLock::new(),
             refused: Mutex::default(),
@@ -282,7 +283,7 @@ impl Journal {
         // What was read is durable before anything rests on it.
         this.shared.segments.sync_live()?;
         this.write_begin(&tail, &cuts, now)?;
-        this.shared.segments.prepare(config.ready)?;
+        this.shared.segments.prepare(count - 1)?;
         this.of_lanes.iter().for_each(|lane| this.grant(lane));
         Ok(this)
     }

@@ -141,6 +141,8 @@ struct Reading<'a> {
     torn: u64,
     /// What is corrupt, where that is passed over.
     lost: Option<Vec<String>>,
+    /// Room for a segment: fresh memory for each would cost as much as reading it.
+    room: Vec<u8>,
 }
 
 impl<'a> Reading<'a> {
@@ -172,6 +174,7 @@ impl<'a> Reading<'a> {
             records: 0,
             torn: 0,
             lost: None,
+            room: Vec::new(),
         }
     }
 
@@ -236,6 +239,11 @@ impl<'a> Reading<'a> {
         })
     }
 
+    /// What a segment holds; it is given back to `room` after use.
+    fn bytes_of(&mut self, segment: &Headed) -> Result<Vec<u8>, RecoverError> {
+        read_all(segment, self.lost.as_mut(), std::mem::take(&mut self.room))
+    }
+
     /// Something is corrupt: an error, unless it is passed over.
     fn corrupt(&mut self, what: String) -> Result<(), RecoverError> {
         match &mut self.lost {
@@ -271,7 +279,7 @@ impl<'a> Reading<'a> {
                 complete.insert(segment.head.start);
                 continue;
             }
-            let bytes = read_all(segment, self.lost.as_mut())?;
+            let bytes = self.bytes_of(segment)?;
             let found = self.batches_of(segment, &bytes);
             for (_, _, payload) in found.into_iter().filter(|it| it.1.kind == Kind::End) {
                 complete.insert(segment.head.start);
@@ -279,6 +287,7 @@ impl<'a> Reading<'a> {
                 let cuts = decode_cuts(payload).ok_or_else(|| says_nothing(segment))?;
                 self.cuts.extend(cuts.into_iter().map(|cut| ((cut.start, cut.lane), cut.at)));
             }
+            self.room = bytes;
         }
         for segment in segments {
             match complete.contains(&segment.head.start) {
@@ -308,13 +317,14 @@ impl<'a> Reading<'a> {
             if lane.is_none() {
                 continue;
             }
-            let bytes = read_all(segment, self.lost.as_mut())?;
+            let bytes = self.bytes_of(segment)?;
             for (_, head, _) in batches(segment, &bytes) {
                 let of = (segment.head.start, head.lane.into());
                 let flushed = self.flushed.entry(of).or_default();
                 *flushed = head.flushed.max(*flushed);
                 self.oldest = self.oldest.max(head.oldest);
             }
+            self.room = bytes;
         }
         self.segments = segments;
         Ok(())
@@ -376,7 +386,7 @@ impl<'a> Reading<'a> {
 
     /// Reads a segment. Returns the end of its whole batches.
     fn read(&mut self, segment: &Headed) -> Result<u32, RecoverError> {
-        let bytes = read_all(segment, self.lost.as_mut())?;
+        let bytes = self.bytes_of(segment)?;
         let mut end = SEGMENT_HEAD_BYTES;
         let mut of = None;
         for (at, head, payload) in self.batches_of(segment, &bytes) {
@@ -406,6 +416,7 @@ impl<'a> Reading<'a> {
         {
             self.torn += 1;
         }
+        self.room = bytes;
         Ok(end as u32)
     }
 

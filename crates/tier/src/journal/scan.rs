@@ -40,15 +40,16 @@ pub(super) fn guess_head(
     })
 }
 
-/// What a segment holds. What the disk does not read is zeros, where it goes to the list of
-/// what is `lost`.
+/// What a segment holds, in the room of `bytes`, whatever these are. What the disk does not read is
+/// zeros, where it goes to the list of what is `lost`.
 pub(super) fn read_all(
     segment: &Headed,
     lost: Option<&mut Vec<String>>,
+    mut bytes: Vec<u8>,
 ) -> Result<Vec<u8>, RecoverError> {
     let refused = || disk(segment.name.clone());
     let there = segment.file.bytes().map_err(refused())?;
-    let mut bytes = vec![0; there.min(segment.head.bytes.into()) as usize];
+    bytes.resize(there.min(segment.head.bytes.into()) as usize, 0);
     let read = segment.file.read_at(0, &mut bytes);
     let Some(lost) = lost.filter(|_| read.is_err()) else {
         return read.map_err(refused()).map(|()| bytes);

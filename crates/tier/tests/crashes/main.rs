@@ -184,7 +184,7 @@ fn lanes_may_change_from_life_to_life() {
 fn what_fails_is_not_promised_and_what_was_promised_is_there() {
     let plan = Plan { faults: true, lives: 8, steps: 60, ..Plan::MIXED };
     for ack in [Ack::Backend, Ack::Disk, Ack::Os] {
-        let counts = run(10, Config { ack, ..Config::shortest(2) }, plan);
+        let counts = run(16, Config { ack, ..Config::shortest(2) }, plan);
         assert!(is_one() || counts.failures > 0 && counts.repairs > 3, "{counts:?}");
     }
 }
