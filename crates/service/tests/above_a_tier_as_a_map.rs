@@ -29,7 +29,7 @@ use service::{
 use session::{Bounds, ConnId, Context, Flow, Handler, Resources, Session, WorkerId};
 use std::fmt::Write as _;
 use std::sync::Arc;
-use tier::{ACK_NAMES, Ack, Backend, Failure, PrefixRule, Recovered, Rules, TierConfig};
+use tier::{ACK_NAMES, Ack, Backend, Failure, Policy, PrefixRule, Recovered, Rules, TierConfig};
 
 /// The limit on memory: a part of what the keys take.
 const LIMIT_BYTES: u64 = 4 << 20;
@@ -65,7 +65,7 @@ struct Process {
 fn rules(base: Ack) -> Rules {
     let rule = |(name, ack): &(&str, Ack)| PrefixRule {
         prefix: format!("{}-", &name[..1]),
-        ack: Some(*ack),
+        policy: Policy::Kept(*ack),
     };
     Rules::new(base, ACK_NAMES.iter().map(rule).collect()).unwrap()
 }
@@ -75,6 +75,8 @@ fn begin(disk: &SimDisk, backend: &Arc<MemoryBackend>, base: Ack, now: Now) -> P
     let below: Arc<dyn Backend> = backend.clone();
     let value_bytes_max = VALUE_BYTES_MAX as u64;
     let config = TierConfig {
+        adopts: false,
+        in_ring: false,
         rules: Arc::new(rules(base)),
         salvages: false,
         journal_bytes: 40 << 20,

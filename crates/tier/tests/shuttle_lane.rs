@@ -57,6 +57,8 @@ fn begin(
     let disk: Arc<dyn tier::Disk> = Arc::new(disk.clone());
     let backend: Arc<dyn Backend> = backend.clone();
     let config = TierConfig {
+        adopts: false,
+        in_ring: false,
         rules: Arc::new(Rules::all(Ack::Disk)),
         salvages: false,
         journal_bytes,
@@ -80,7 +82,7 @@ fn begin(
         follows: false,
     };
     let lanes = Lanes::new(&logs, &MemoryBudget::new(64 << 20)).expect("enough memory");
-    let tier = recovered.begin(lanes.clone(), NOW)?;
+    let tier = recovered.begin(lanes.clone(), None, NOW)?;
     Ok(Life { tier, lanes, begins })
 }
 

@@ -237,6 +237,11 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
 
 /// The relations of the settings of a tier in a ring, whose cells share what lies below.
 fn check_tier_in_ring(tier: &TierSettings, refuse: &mut impl FnMut(&str, String)) {
+    if !tier.ring_preview {
+        let reason = "a ring above a bucket is not finished; tier.ring_preview turns it on, and \
+                      decision 0016 says what it may lose";
+        refuse("tier.directory", reason.to_owned());
+    }
     if !tier.database.has_pages() {
         let reason = "the cells of a ring share a bucket: choose s3://BUCKET/ROOT, \
                       gs://BUCKET/ROOT, or file:DIRECTORY";

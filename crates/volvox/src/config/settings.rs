@@ -140,6 +140,8 @@ pub struct TierSettings {
     pub salvage: bool,
     /// Whether a new journal takes over what another one has written below.
     pub adopt: bool,
+    /// Whether the cell of a ring may have a tier, which is not finished.
+    pub ring_preview: bool,
 }
 
 /// Commands that an operator may switch on or off.
@@ -274,6 +276,7 @@ impl Default for TierSettings {
             age_s: 5,
             salvage: false,
             adopt: false,
+            ring_preview: false,
         }
     }
 }

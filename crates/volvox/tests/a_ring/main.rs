@@ -1,5 +1,6 @@
 //! A ring of real processes, as `volvox up` starts it, with real sockets.
 
+mod above_a_bucket;
 mod cells;
 mod commands;
 mod drivers;

@@ -114,6 +114,18 @@ impl Ring {
     }
 }
 
+impl Ring {
+    /// Waits until every range has its copies, and is served.
+    pub fn await_copies(&self) {
+        let start = Instant::now();
+        let mut client = Client::connect(self.clients[0]);
+        while !client.list("stats ring").iter().any(|it| it == "STAT ranges_short_of_copies 0") {
+            assert!(start.elapsed() < DEADLINE, "not whole again");
+            thread::yield_now();
+        }
+    }
+}
+
 impl Drop for Ring {
     fn drop(&mut self) {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
@@ -175,6 +187,14 @@ impl Client {
         let mut line = String::new();
         self.0.read_line(&mut line).expect("it is answered");
         line.trim_end().to_owned()
+    }
+
+    /// The line that answers `request`; `None` where the connection has ended.
+    pub fn try_ask(&mut self, request: &str) -> Option<String> {
+        self.0.get_mut().write_all(request.as_bytes()).ok()?;
+        let mut line = String::new();
+        self.0.read_line(&mut line).ok()?;
+        line.ends_with("\r\n").then(|| line.trim_end().to_owned())
     }
 
     pub fn list(&mut self, command: &str) -> Vec<String> {

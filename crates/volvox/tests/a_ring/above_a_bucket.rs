@@ -1,0 +1,198 @@
+//! A ring above a bucket: kills of single cells and of all at once lose nothing that was answered,
+//! and bring nothing back.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use crate::support::{CELLS, Client, DEADLINE, Ring};
+
+const WRITERS: usize = 4;
+/// Keys of a writer, and bytes of each value.
+const KEYS: usize = 6_000;
+const VALUE_BYTES: usize = 2_000;
+/// Answered changes before each kill, and after it.
+const CHANGES: usize = 600;
+
+/// The bucket of one test, removed at the end.
+struct Bucket(PathBuf);
+
+impl Bucket {
+    fn of(test: &str) -> Self {
+        let name = format!("volvox-bucket-{test}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let _ = std::fs::remove_dir_all(&path);
+        Self(path)
+    }
+
+    fn ring(&self, test: &str, ack: &str) -> Ring {
+        let database = format!("file:{}", self.0.display());
+        let flags = [
+            ["--tier-database", &*database],
+            ["--tier-ack", ack],
+            ["--tier-age-s", "1"],
+            ["--tier-journal", "128MiB"],
+            ["--memory-limit", "32MiB"],
+            ["--tier-page-bytes", "64KiB"],
+            ["--item-bytes-max", "16KiB"],
+        ];
+        let flags = [&flags.concat()[..], &["--tier-ring-preview"]].concat();
+        Ring::start_with(test, CELLS, &[], &flags)
+    }
+}
+
+impl Drop for Bucket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What a key may have: what was answered last, or what was sent since. `None`: nothing.
+#[derive(Default)]
+struct Known {
+    answered: Option<u64>,
+    sent: Vec<Option<u64>>,
+}
+
+type KnownKeys = Mutex<HashMap<String, Known>>;
+
+fn value(stamp: u64) -> String {
+    format!("{stamp:020}").repeat(VALUE_BYTES / 20)
+}
+
+/// Changes the keys of one writer, one after the other, until it is stopped.
+fn write(
+    at: SocketAddr,
+    (writer, round): (usize, usize),
+    (count, stops): (&AtomicUsize, &AtomicBool),
+    known: &KnownKeys,
+) {
+    let mut client = Client::connect(at);
+    for number in 0.. {
+        if stops.load(Ordering::Relaxed) {
+            return;
+        }
+        let key = format!("{writer}-{}", (number * 7 + round * 1_301) % KEYS);
+        let stamp = (round * 1_000_000 + number) as u64 + 1;
+        let wanted = (number % 5 > 0).then_some(stamp);
+        let mut known = known.lock().expect("nobody panics");
+        let of_key = known.entry(key.clone()).or_default();
+        of_key.sent.push(wanted);
+        let reply = match wanted {
+            Some(stamp) => {
+                let value = value(stamp);
+                client.try_ask(&format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()))
+            }
+            None => client.try_ask(&format!("delete {key}\r\n")),
+        };
+        let Some(reply) = reply else {
+            // It was killed, or was busy for too long.
+            match Client::try_connect(at) {
+                Some(again) => client = again,
+                None => return,
+            }
+            continue;
+        };
+        if ["STORED", "DELETED", "NOT_FOUND"].contains(&&*reply) {
+            (of_key.answered, of_key.sent) = (wanted, Vec::new());
+            count.fetch_add(1, Ordering::Relaxed);
+        } else {
+            assert!(reply.starts_with("SERVER_ERROR "), "{reply}");
+        }
+    }
+}
+
+/// What a key has; an error is asked again.
+fn read(client: &mut Client, key: &str) -> Option<u64> {
+    let start = Instant::now();
+    loop {
+        let line = client.ask(&format!("get {key}\r\n"));
+        if line == "END" {
+            return None;
+        }
+        if line.starts_with("VALUE ") {
+            let (found, end) = (client.line(), client.line());
+            let stamp = found[..20].parse().expect("a number");
+            assert!(found == value(stamp) && end == "END", "{key}: it is whole");
+            return Some(stamp);
+        }
+        assert!(start.elapsed() < DEADLINE, "{key}: {line}");
+    }
+}
+
+/// Each key has what was answered last, or what was sent since.
+fn check(at: SocketAddr, known: &[KnownKeys], when: &str) {
+    let mut client = Client::connect(at);
+    for known in known {
+        for (key, known) in known.lock().expect("nobody panics").iter_mut() {
+            let found = read(&mut client, key);
+            let may = known.answered == found || known.sent.contains(&found);
+            assert!(may, "{when}, {key}: {found:?}, not {:?}", known.answered);
+            (known.answered, known.sent) = (found, Vec::new());
+        }
+    }
+}
+
+/// Writes through `at`, calls `kill` in the middle, and goes on a while where that `lasts`.
+fn write_around(
+    at: SocketAddr,
+    round: usize,
+    known: &[KnownKeys],
+    (kill, lasts): (impl FnOnce(), bool),
+) {
+    let (count, stops) = (AtomicUsize::new(0), AtomicBool::new(false));
+    thread::scope(|scope| {
+        for (writer, known) in known.iter().enumerate() {
+            let (count, stops) = (&count, &stops);
+            scope.spawn(move || write(at, (writer, round), (count, stops), known));
+        }
+        let wait = |changes: usize| {
+            let (start, until) = (Instant::now(), count.load(Ordering::Relaxed) + changes);
+            while count.load(Ordering::Relaxed) < until {
+                assert!(start.elapsed() < DEADLINE, "nothing is answered any more");
+                thread::yield_now();
+            }
+        };
+        wait(CHANGES);
+        kill();
+        if lasts {
+            wait(CHANGES);
+        }
+        stops.store(true, Ordering::Relaxed);
+    });
+}
+
+fn survives(test: &str, ack: &str) {
+    let bucket = Bucket::of(test);
+    let mut ring = bucket.ring(test, ack);
+    let known: Vec<KnownKeys> = (0..WRITERS).map(|_| Mutex::default()).collect();
+    for round in 0..2 * CELLS {
+        let victim = round % CELLS;
+        let at = ring.clients[(round + 1) % CELLS];
+        if round % 2 == 0 {
+            write_around(at, round, &known, (|| ring.kill(victim), true));
+            check(ring.clients[(round + 2) % CELLS], &known, &format!("round {round}"));
+            ring.heal(victim);
+        } else {
+            let kill_all = || (0..CELLS).for_each(|cell| ring.kill(cell));
+            write_around(at, round, &known, (kill_all, false));
+            ring.await_starts(CELLS);
+            ring.await_copies();
+            check(ring.clients[victim], &known, &format!("all at once, round {round}"));
+        }
+    }
+}
+
+#[test]
+fn kills_of_one_and_of_all_lose_nothing_that_was_answered() {
+    survives("tier-os", "os");
+}
+
+#[test]
+fn the_same_where_an_answer_waits_for_the_disks() {
+    survives("tier-disk", "disk");
+}
