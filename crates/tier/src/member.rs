@@ -229,8 +229,8 @@ impl Member<'_> {
         let _ = self.ring.floors.save();
     }
 
-    /// Begins to lead below what this cell leads since. What cannot be led holds up nothing else: the
-    /// first error is returned at the end.
+    /// Begins to lead below what this cell leads since. What cannot be led holds up nothing else:
+    /// the first error is returned at the end.
     pub(crate) fn lead_below(&self) -> Result<(), BackendError> {
         let mut done = Ok(());
         for (slices, number) in self.ring.to_lead() {

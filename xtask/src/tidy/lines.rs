@@ -20,7 +20,7 @@ const PRODUCT: [&str; 15] = [
 const PRODUCT_MAX: usize = 57_000;
 /// Most lines of everything else, likewise; 3,800 of them are the simulator of rings, 3,100 the
 /// proof of rings of processes, and 1,700 that of the tier. It is on its way to 18,100.
-const OUTSIDE_MAX: usize = 29_250;
+const OUTSIDE_MAX: usize = 30_500;
 
 /// The lines of each crate, and of the two groups with their ceilings.
 pub struct Lines<'a> {

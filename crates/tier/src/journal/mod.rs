@@ -17,13 +17,14 @@
 //! | `record` | `format` | the changes that are journaled |
 //! | `through` | nothing | changes whose replies wait until they are below |
 //! | `lane` | `format`, `record`, `segments`, `states`, `through` | how one lane is written |
+//! | `logged` | `lane` | one log, and how far the journal has it |
 //! | `progress` | `format` | how far what is journaled is written back |
 //! | `layout` | `lane` | the length of segments, and how many there are |
 //! | `identity` | `format` | the name of the journal, and why it cannot be used |
 //! | `scan` | `format`, `identity` | the file of a segment, as a start reads it |
 //! | `found` | `format`, `record`, `segments`, `states` | what an earlier start has left |
 //! | `recover` | `format`, `found`, `identity`, `record`, `scan`, `segments`, `states` | how that is found |
-//! | `repair` | `format`, `lane` | how it goes on after the disk has refused |
+//! | `repair` | `format`, `lane`, `logged` | how it goes on after the disk has refused |
 //! | `give_up` | `format`, `lane` | how it says what is given up |
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
@@ -34,6 +35,7 @@ mod give_up;
 mod identity;
 mod lane;
 mod layout;
+mod logged;
 mod progress;
 mod record;
 mod recover;
@@ -48,7 +50,7 @@ use crate::key::{KeyHash, KeyHasher};
 use crate::rules::{Ack, Rules};
 use crate::sync::{Mutex, lock, try_lock};
 use base::{Now, SliceId, Version};
-use effects::{Joining, LaneId, Lanes, Log, Mark, ReaderId, Who};
+use effects::{LaneId, Lanes, Mark, ReaderId};
 pub use format::JournalId;
 pub use format::SliceState;
 pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, Spot};
@@ -62,6 +64,7 @@ pub use lane::{
     COPIED_STATES, FLUSH_AT, WRITTEN_BACK, encode_copied, encode_written_back, written_back,
 };
 pub(crate) use layout::Layout;
+use logged::Lane;
 pub(crate) use progress::{Course, Progress};
 pub(crate) use record::{journaled, records};
 pub(crate) use recover::recover;
@@ -96,77 +99,6 @@ const CHARGE_MIN: u64 = 30;
 /// Most bytes of a record for each byte that its entry is charged in its log, where a batch has one
 /// short record.
 const BYTES_PER_CHARGE: u64 = 4;
-
-/// One lane: a log of what this cell leads, or of what it copies.
-struct Lane {
-    /// Its number in the journal.
-    number: u8,
-    /// Its number among the logs of its kind, which are these.
-    id: LaneId,
-    lanes: Arc<Lanes>,
-    /// Whether it is of what this cell copies.
-    is_copied: bool,
-    log: Arc<Log>,
-    reader: ReaderId,
-    /// Its mark Acknowledged: up to where all lies below that must. Absent before anything must.
-    below: OnceLock<ReaderId>,
-    writer: Mutex<Writer>,
-    /// The last position that is written, and that is durable.
-    written: AtomicU64,
-    durable: AtomicU64,
-    /// What its writer had written when room was granted last, and how much was granted.
-    granted: Mutex<(u64, u64)>,
-}
-
-impl Lane {
-    /// The lane with this number in the journal.
-    fn new(
-        (number, index): (u8, usize),
-        (lanes, is_copied): (&Arc<Lanes>, bool),
-        rules: &Arc<Rules>,
-    ) -> Self {
-        let (id, log) = lanes.logs().nth(index).expect("invariant: a lane has this number");
-        let next = log.end() + 1;
-        let joining =
-            Joining { who: Who::Journal, from: None, holds: Some(Mark::Durable), grants: Some(0) };
-        let reader = log.join(&joining).expect("invariant: it is the first reader of an empty log");
-        Self {
-            number,
-            id,
-            lanes: lanes.clone(),
-            is_copied,
-            log: log.clone(),
-            reader,
-            below: OnceLock::new(),
-            writer: Mutex::new(Writer::new((number, id), next, rules.clone())),
-            written: AtomicU64::new(next - 1),
-            durable: AtomicU64::new(next - 1),
-            granted: Mutex::default(),
-        }
-    }
-
-    /// One more reader, which only says what lies below.
-    fn join_below(&self) -> ReaderId {
-        let joining = Joining { who: Who::Flusher, from: None, holds: None, grants: None };
-        let below = self.log.join(&joining).expect("invariant: it is the second reader");
-        self.log.reads_nothing(below);
-        below
-    }
-
-    /// Sets what each level waits for.
-    fn set_levels(&self) {
-        // Also of levels that no key has: a flush of all waits at the highest up to Disk, and what
-        // is not durable yet has not passed a level that keys get later.
-        for ack in Ack::ALL {
-            let of_journal = ack.mark().map(|mark| (self.reader, mark));
-            let below = self.below.get().filter(|_| ack == Ack::Backend);
-            let of_below = below.map(|it| (*it, Mark::Acknowledged));
-            let marks: Vec<_> = of_journal.into_iter().chain(of_below).collect();
-            let is_set = self.log.set_level(ack.level(), &marks);
-            debug_assert!(is_set, "both are readers of the log");
-        }
-    }
-}
 
 /// What one sync of a lane covers.
 struct Synced {
@@ -425,9 +357,9 @@ impl Journal {
         copied.all(|(lane, end)| *end <= lane.written.load(Ordering::Acquire))
     }
 
-    /// Writes what the logs have, and begins another segment in each lane: all records of before lie
-    /// in segments up to the number that this returns, and all later ones behind it. `None`: it is
-    /// to be tried again, when more segments are ready.
+    /// Writes what the logs have, and begins another segment in each lane: all records of before
+    /// lie in segments up to the number that this returns, and all later ones behind it. `None`: it
+    /// is to be tried again, when more segments are ready.
     pub(crate) fn cut(&self) -> Option<u32> {
         let is_stopped = self.failure.get().is_some() || self.is_broken.load(Ordering::Acquire);
         if is_stopped || self.shared.segments.ready() < self.of_lanes.len() {

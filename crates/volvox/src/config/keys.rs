@@ -194,8 +194,8 @@ pub static KEYS: &[Key] = keys! {
          that the lost one has written. What was not written back is gone. The lost journal is \
          refused from then on, and a cell that still runs above the bucket writes nothing more.";
     tier.ring_preview "tier-ring-preview" ANY =>
-        "A preview: puts the cells of a ring above a bucket that they share. What is not finished is \
-         listed in decision 0016; some of it loses changes that were answered.";
+        "A preview: puts the cells of a ring above a bucket that they share. What is not finished \
+         is listed in decision 0016; some of it loses changes that were answered.";
     protocol.allow_flush_all "allow-flush-all" ANY => "Serve flush_all.";
     protocol.allow_dump "allow-dump" ANY =>
         "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump.";
