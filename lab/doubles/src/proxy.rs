@@ -8,8 +8,8 @@
 //!
 //! A thread for each connection reads one request, carries out what [`Fault`] says at that moment,
 //! and closes: the next request has another connection. Bodies have a `Content-Length`. Bounds:
-//! [`CONNECTIONS_MAX`], [`HEAD_BYTES_MAX`], [`MESSAGE_BYTES_MAX`], and [`SERVICE_MAX`] for an
-//! answer of the service.
+//! `CONNECTIONS_MAX`, `HEAD_BYTES_MAX`, `MESSAGE_BYTES_MAX`, and `SERVICE_MAX` for an answer of the
+//! service.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};

@@ -215,7 +215,7 @@ impl Journal {
         // What was read is durable before anything rests on it.
         this.shared.segments.sync_live()?;
         this.write_begin(&tail, &cuts, now)?;
-        this.shared.segments.prepare(count - 1)?;
+        this.shared.segments.prepare(config.reserve + count)?;
         this.of_lanes.iter().for_each(|lane| this.grant(lane));
         Ok(this)
     }
