@@ -25,6 +25,7 @@ use base::{Effect, Now, SliceId, SliceRange, Version};
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Bytes of keys and records that are written back at once, unless one is longer.
 const BYTES_MAX: usize = 4 << 20;
@@ -125,6 +126,10 @@ fn apply(layers: &Layers, backs: &[&Back]) -> Result<(), BackendError> {
         None => Change::Delete { key: &back.key },
     });
     layers.backend.apply(&changes.collect::<Vec<_>>())?;
+    let bytes = |back: &&Back| back.key.len() + back.record.as_ref().map_or(0, Vec::len);
+    let bytes: usize = backs.iter().map(bytes).sum();
+    layers.flushed_keys.fetch_add(backs.len() as u64, Ordering::Relaxed);
+    layers.flushed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     for back in backs {
         layers.index.written_back(back.hash, back.place, back.version);
         if let (Some(tell), Some(_)) = (layers.written_back.get(), &back.record) {

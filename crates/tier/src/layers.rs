@@ -36,6 +36,9 @@ pub(crate) struct Layers {
     /// Values that were read from the journal, and from below.
     pub(crate) from_journal: AtomicU64,
     pub(crate) from_below: AtomicU64,
+    /// Keys that were written back, and bytes of those: counted before a reply leaves that waits.
+    pub(crate) flushed_keys: AtomicU64,
+    pub(crate) flushed_bytes: AtomicU64,
     /// Is called with each key that was written back, and its version there.
     pub(crate) written_back: OnceLock<WrittenBack>,
 }
@@ -52,8 +55,20 @@ impl Layers {
         ring: Option<InRing>,
     ) -> Self {
         let [from_journal, from_below] = [0, 0].map(AtomicU64::new);
+        let [flushed_keys, flushed_bytes] = [0, 0].map(AtomicU64::new);
         let written_back = OnceLock::new();
-        Self { journal, index, hasher, backend, ring, from_journal, from_below, written_back }
+        Self {
+            journal,
+            index,
+            hasher,
+            backend,
+            ring,
+            from_journal,
+            from_below,
+            flushed_keys,
+            flushed_bytes,
+            written_back,
+        }
     }
 
     /// Whether a change of a key finds a place: the index is not full, or names the key already.

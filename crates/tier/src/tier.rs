@@ -237,8 +237,6 @@ impl Recovered {
 struct Counters {
     missing: AtomicU64,
     failed: AtomicU64,
-    flushed_keys: AtomicU64,
-    flushed_bytes: AtomicU64,
 }
 
 /// A lookup to carry out.
@@ -495,7 +493,6 @@ impl Tier {
             member.lead_again();
         }
         let flushed = led.and(flushed)?;
-        self.count(&flushed);
         if let Err(error) = self.layers.journal.roll_idle() {
             return Err(layers::unreadable(0, &error));
         }
@@ -510,8 +507,6 @@ impl Tier {
     pub fn flush_through(&self, now: Now) -> Result<Flushed, BackendError> {
         self.keep_given()?;
         let (flushed, landed) = flusher::flush_through(&self.layers, now)?;
-        // Before the replies leave: a client that has one finds its change counted.
-        self.count(&flushed);
         for Landed { lane, up_to, keys } in &landed {
             self.layers.journal.landed(*lane, keys, *up_to);
         }
@@ -550,11 +545,6 @@ impl Tier {
         keep_given(&self.layers.journal, &*self.layers.backend)
     }
 
-    fn count(&self, flushed: &Flushed) {
-        self.counters.flushed_keys.fetch_add(flushed.keys, Ordering::Relaxed);
-        self.counters.flushed_bytes.fetch_add(flushed.bytes, Ordering::Relaxed);
-    }
-
     /// Keys that are to be written back.
     #[must_use]
     pub fn dirty(&self) -> u64 {
@@ -578,8 +568,8 @@ impl Tier {
             loads_below: count(&self.layers.from_below),
             loads_missing: count(&counters.missing),
             loads_failed: count(&counters.failed),
-            flushed_keys: count(&counters.flushed_keys),
-            flushed_bytes: count(&counters.flushed_bytes),
+            flushed_keys: count(&self.layers.flushed_keys),
+            flushed_bytes: count(&self.layers.flushed_bytes),
             requests: self.layers.backend.requests(),
             through: self.layers.journal.through().map_or(0, |it| it.count() as u64),
             unprepared: self.layers.journal.unprepared(),

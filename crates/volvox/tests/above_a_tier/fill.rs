@@ -46,9 +46,6 @@ fn every_entry_is_below_once_it_is_filled_and_drained() {
     cell.kill();
     let cell = Cell::start(&directory, &OLD);
     assert!(values(&mut cell.client()) == first, "filled once more, each key has its value");
-    let (said, code) = fill(&cell, &["--drain", "0.001"]);
-    assert!(said.starts_with("stored 5000 of 5000 keys") && code == Some(1), "{said}");
-    assert!(said.contains("keys are dirty still after"), "{said}");
 }
 
 #[test]

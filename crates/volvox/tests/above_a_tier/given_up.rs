@@ -5,13 +5,15 @@ use super::support::{Cell, directory};
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// Gives up what `words` name, once it is old enough. Returns what is said.
+/// Gives up what `words` name, once all of it is old enough. Returns all that is said.
 fn give_up(cell: &Cell, words: &[&str]) -> String {
     let deadline = Instant::now() + Duration::from_secs(60);
+    let mut all = String::new();
     loop {
         let (said, code) = cell.ctl(&[&["discard", "--i-lose-data"], words].concat());
+        all.push_str(&said);
         if code == Some(0) {
-            return said;
+            return all;
         }
         assert!(said.contains(" are younger than three seconds"), "{said}");
         assert!(Instant::now() < deadline, "it is young for ever: {said}");
