@@ -129,7 +129,7 @@ impl Member<'_> {
     #[must_use]
     pub fn has_written_copied(&self, ends: &[u64]) -> bool {
         self.layers.journal.write();
-        self.layers.journal.has_written_copied(ends)
+        self.layers.journal.has_written(ends)
     }
 
     /// The ends of the logs of what this cell copies.
@@ -145,10 +145,12 @@ impl Member<'_> {
         self.layers.journal.cut()
     }
 
-    /// How often the journal has written records once more, which lie behind all cuts then.
+    /// How often the journal has written records once more, which lie behind all cuts then. `None`
+    /// while it may be about to.
     #[must_use]
-    pub fn repairs(&self) -> u64 {
-        self.layers.journal.repairs()
+    pub fn repairs(&self) -> Option<u64> {
+        let journal = &self.layers.journal;
+        (!journal.is_broken()).then(|| journal.repairs())
     }
 
     /// Sets what says whether the leases of a level last. The first call counts.

@@ -201,7 +201,7 @@ impl Journal {
             of_lanes,
             progress: Progress::new(count),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
-            // Each lane has one now. The first sync, which this asks for, makes the others.
+            // Each lane has one, and the reserve is made. The first sync makes the others.
             wants_segments: AtomicBool::new(true),
             refused_ns: AtomicU64::new(0),
             notify: OnceLock::new(),
@@ -351,12 +351,6 @@ impl Journal {
         self.of_lanes[self.first_led + lane.index()].reader
     }
 
-    /// Whether all that this cell copies is written up to these ends of the logs.
-    pub(crate) fn has_written_copied(&self, ends: &[u64]) -> bool {
-        let mut copied = self.of_lanes.iter().filter(|lane| lane.is_copied).zip(ends);
-        copied.all(|(lane, end)| *end <= lane.written.load(Ordering::Acquire))
-    }
-
     /// Writes what the logs have, and begins another segment in each lane: all records of before
     /// lie in segments up to the number that this returns, and all later ones behind it. `None`: it
     /// is to be tried again, when more segments are ready.
@@ -389,7 +383,8 @@ impl Journal {
         self.of_lanes.iter().map(|lane| lane.log.end()).collect()
     }
 
-    /// Whether all up to these ends of all logs is written.
+    /// Whether all up to these ends of the logs is written: of all, or of those that this cell
+    /// copies, which come first.
     pub(crate) fn has_written(&self, ends: &[u64]) -> bool {
         let mut lanes = self.of_lanes.iter().zip(ends);
         lanes.all(|(lane, end)| *end <= lane.written.load(Ordering::Acquire))
@@ -785,9 +780,14 @@ impl Journal {
         self.shared.segments.refusal()
     }
 
+    /// Whether nothing is written before it is repaired.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Acquire)
+    }
+
     /// How often the journal went on in new segments, after the disk had refused.
     pub(crate) fn repairs(&self) -> u64 {
-        self.repairs.load(Ordering::Relaxed)
+        self.repairs.load(Ordering::Acquire)
     }
 
     /// Why the disk has refused a write or a sync, when it did so last.

@@ -42,7 +42,7 @@ fn repair_if_broken(journal: &Journal, now: Now) {
     }
     match repair(journal, now) {
         Ok(()) => {
-            journal.repairs.fetch_add(1, Ordering::Relaxed);
+            journal.repairs.fetch_add(1, Ordering::Release);
             journal.is_broken.store(false, Ordering::Release);
             journal.write();
         }

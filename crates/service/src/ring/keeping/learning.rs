@@ -195,14 +195,15 @@ impl Learning {
         self.looked_ns = now.mono_ns;
         // It is sent as changes whatever is journaled after this; what is written once more lies
         // after it, and is not newer.
-        let repairs = below.repairs();
+        let Some(repairs) = below.repairs() else { return false };
         let cut = self.cut.filter(|(_, as_of)| *as_of == repairs).map(|(cut, _)| cut);
         let Some(cut) = cut.or_else(|| below.cut()) else {
             tiered.press();
             return false;
         };
         self.cut = Some((cut, repairs));
-        let is = below.is_written_back(slices, cut);
+        // A repair that came in between may have moved what is older.
+        let is = below.is_written_back(slices, cut) && below.repairs() == Some(repairs);
         if !is {
             tiered.want_all();
         }

@@ -46,7 +46,8 @@ impl Streams {
 
     /// Whether there is something to do when time has passed.
     pub(crate) fn has_to_tend(&self) -> bool {
-        let has_accepted = !self.stopped.is_empty() || !self.short.is_empty();
+        let has_accepted =
+            !self.stopped.is_empty() || !self.short.is_empty() || !self.unacked.is_empty();
         let lacks_space = self.ring.lacks_space();
         has_accepted
             || lacks_space
@@ -61,7 +62,9 @@ impl Streams {
     /// Opens the streams that are due, closes those whose copy is silent, and gives turns to those
     /// that were stopped, or should be promised more.
     pub(crate) fn tend(&mut self, now_ns: u64, orders: &mut VecDeque<Order>) {
-        orders.extend(self.stopped.drain(..).chain(self.short.drain(..)).map(Order::Turn));
+        let waiting = self.stopped.drain(..).chain(self.short.drain(..));
+        // Mail that says so may have found no place.
+        orders.extend(waiting.chain(self.unacked.drain(..)).map(Order::Turn));
         for ((cell, lane), stream) in &mut self.out {
             if let Some(conn) = stream.conn
                 && stream.silent_at_ns().is_some_and(|at_ns| at_ns <= now_ns)
@@ -87,8 +90,10 @@ impl Streams {
     fn may_open(&mut self, id: ConnId) -> bool {
         let Some(below) = self.ring.below() else { return true };
         let at = self.opening.iter().position(|(of, _)| *of == id).unwrap_or_else(|| {
-            // Of a connection that is gone.
-            self.opening.truncate(OPENING_MAX - 1);
+            if self.opening.len() == OPENING_MAX {
+                // Of a connection that is gone.
+                self.opening.remove(0);
+            }
             self.opening.push((id, below.copied_ends()));
             self.opening.len() - 1
         });
