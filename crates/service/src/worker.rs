@@ -42,6 +42,8 @@ pub(crate) struct Worker {
     lease: Option<Local>,
     /// Whether the request in execution has been parked for as long as it may.
     is_overdue: bool,
+    /// Whether a request has needed a key from below that is not looked up yet.
+    waits_below: bool,
     /// Plain `get`s that are counted already, and are executed again.
     counted: u32,
     /// Who it is among the workers of its server.
@@ -83,6 +85,7 @@ impl Worker {
             pin: None,
             lease: None,
             is_overdue: false,
+            waits_below: false,
             counted: 0,
             replies,
             copied,
@@ -339,15 +342,24 @@ impl Worker {
 
     /// Looks for a key below that is not in memory. Without a tier it is missing.
     #[cold]
-    pub(crate) fn look_below(&self, key: engine::Key<'_>, now: Now) -> Below {
+    pub(crate) fn look_below(&mut self, key: engine::Key<'_>, now: Now) -> Below {
         let tiered = self.tiered.as_ref();
-        tiered.map_or(Below::Missing, |it| it.want(key.id.slice, key.bytes, self.id, now))
+        let want = |it: &Arc<Tiered>| it.want(key.id.slice, key.bytes, self.id, now);
+        let below = tiered.map_or(Below::Missing, want);
+        self.waits_below |= matches!(below, Below::Later);
+        below
+    }
+
+    /// Whether a request has needed a key from below that is not looked up yet, since this was
+    /// asked last.
+    pub(crate) fn take_waits_below(&mut self) -> bool {
+        std::mem::take(&mut self.waits_below)
     }
 
     /// The same for each of `keys` that is not in memory, so that they are looked up together.
     #[cold]
     pub(crate) fn look_ahead_below<'k>(
-        &self,
+        &mut self,
         keys: impl Iterator<Item = engine::Key<'k>>,
         now: Now,
     ) {

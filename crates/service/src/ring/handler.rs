@@ -278,7 +278,7 @@ impl Handler for RingService {
             Mail::Flushed(id, outcome) => self.worker.jobs.flushed(id, outcome),
             Mail::Appended(lane) => self.worker.ring().unmail(lane),
             // Parked requests run again when the mail was read.
-            Mail::Woken => self.worker.jobs.tend(),
+            Mail::Woken => self.worker.looked_up(),
             Mail::Journaled => self.worker.streams.journaled(&mut self.worker.jobs.orders),
             Mail::Lent(job) => self.worker.jobs.take_lent(*job),
             Mail::Returned { number, reply } => self.worker.jobs.returned(number, reply),
@@ -289,6 +289,7 @@ impl Handler for RingService {
         if let Some(role) = self.worker.roles.remove(&conn) {
             self.worker.lost(role, Some(conn));
         }
+        self.worker.parked.closed(conn);
         self.worker.jobs.finishing.closed(conn);
         self.worker.service_mut().closed(conn);
     }

@@ -49,6 +49,8 @@ mod routes;
 mod terms;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod waits_below_test;
 mod worker;
 
 pub use below::WrittenBackEntries;

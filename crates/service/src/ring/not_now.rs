@@ -17,11 +17,22 @@ pub(crate) enum NotNow {
     FlushDue = 3,
     /// Its log, or its memory, has no room.
     NoRoom = 4,
+    /// The key is not in memory, and was not looked up below yet.
+    Below = 5,
+    /// As many requests of other cells as may wait at it for what lies below.
+    Crowded = 6,
 }
 
 impl NotNow {
-    const ALL: [Self; 5] =
-        [Self::Unknown, Self::NotLed, Self::NoLease, Self::FlushDue, Self::NoRoom];
+    const ALL: [Self; 7] = [
+        Self::Unknown,
+        Self::NotLed,
+        Self::NoLease,
+        Self::FlushDue,
+        Self::NoRoom,
+        Self::Below,
+        Self::Crowded,
+    ];
 
     /// As the text of a reply.
     pub(crate) fn text(self) -> [u8; 1] {
@@ -43,6 +54,10 @@ impl NotNow {
             Self::NoLease => format!("{who} leads it, but its copies are silent"),
             Self::FlushDue => format!("{who} leads it, but has to carry out a flush_all first"),
             Self::NoRoom => format!("{who} leads it, but its log or its memory is full"),
+            Self::Below => format!("{who} leads it, but has not read the key below in time"),
+            Self::Crowded => {
+                format!("{who} leads it, but too many requests wait for what is below")
+            }
         }
     }
 }

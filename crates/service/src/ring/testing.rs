@@ -2,19 +2,31 @@
 
 use super::cell::{Finding, RingCell, RingHost, RingIdentity};
 use super::keeping::Keeper;
+use crate::cell::Cell;
 use crate::testing::{NOW, cell_with_log};
 use base::ExpiryClock;
 use ring::{Addresses, CellId, Command, Incarnation, Map, Started};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+/// Steps of a keeper until a cell leads.
+const STEPS_MAX: usize = 10_000;
+
 /// The first cell of ring 7, with 64 MiB. `find` takes what it finds.
 pub(super) fn first_cell(find: impl Fn(Finding) + Send + Sync + 'static) -> Arc<RingCell> {
+    first_cell_of(cell_with_log(64 << 20, true), find)
+}
+
+/// The first cell of ring 7, with this memory.
+pub(super) fn first_cell_of(
+    cell: Arc<Cell>,
+    find: impl Fn(Finding) + Send + Sync + 'static,
+) -> Arc<RingCell> {
     let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
     let secret = peer::Secret::new(&[9; 32]).expect("long enough");
     let expiry = Arc::new(ExpiryClock::new(0, 0));
     let host = RingHost { nonce: Box::new(|| [5; _]), find: Box::new(find), expiry };
-    RingCell::new(cell_with_log(64 << 20, true), identity, secret, host).expect("it has a log")
+    RingCell::new(cell, identity, secret, host).expect("it has a log")
 }
 
 /// What a cell has found since the last look, as far as a test wants to know it.
@@ -55,9 +67,24 @@ pub(super) fn formed_with(cells: u32, copies: u8) -> Arc<Map> {
 
 /// The only cell of a ring, which leads everything.
 pub(super) fn only_cell() -> Arc<RingCell> {
-    let (ring, map) = (first_cell(|_| ()), formed(1));
+    let ring = first_cell(|_| ());
+    leads_all(&ring);
+    ring
+}
+
+/// The map of a ring of one cell has come to it, and its leases last for ever.
+pub(super) fn leads_all(ring: &Arc<RingCell>) {
+    let map = formed(1);
     let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 1, 1)), NOW);
     keeper.adopt(map.clone(), BTreeMap::new(), NOW);
+    // Above a tier, what an earlier life has journaled is void first.
+    for _ in 0..STEPS_MAX {
+        if map.ranges.iter().all(|range| ring.leads(range)) {
+            break;
+        }
+        keeper.tend(NOW);
+        // Its journal takes changes only of what it leads.
+        ring.cell.tiered().into_iter().for_each(|tiered| tiered.sync(NOW));
+    }
     map.ranges.iter().for_each(|range| ring.extend(range.id, range.epoch, u64::MAX));
-    ring
 }

@@ -5,14 +5,15 @@
 use super::cell::{Finding, RingCell};
 use super::links::{Kind, Link, Role, Streams, Waiting};
 use super::not_now::NotNow;
-use super::requests::{Executed, Jobs, Leads};
+use super::requests::{Executed, Jobs, Leads, Parked, Question};
 use super::retries::{Asker, RequestTag};
 use crate::service::Service;
-use base::Now;
+use base::{Now, SliceId};
 use memcache::{plain_get, plain_store};
 use peer::{Frame, Verdict, end_frame};
 use ring::CellId;
 use session::{Answer, ConnId, Order, Reply, WorkerId};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ const COMPOSED_KEEP_BYTES: usize = 64 << 10;
 pub(crate) struct RingWorker {
     pub(super) jobs: Jobs,
     pub(super) streams: Streams,
+    /// Requests of other cells that wait for what lies below.
+    pub(super) parked: Parked,
     /// What each link is for.
     pub(super) roles: HashMap<ConnId, Role>,
     /// Where a reply to another cell is composed; empty in between.
@@ -46,6 +49,7 @@ impl RingWorker {
         Self {
             streams: Streams::new(ring.clone(), worker),
             jobs: Jobs::new(ring, worker),
+            parked: Parked::default(),
             roles: HashMap::new(),
             composed: Reply::new(),
             known,
@@ -84,6 +88,9 @@ impl RingWorker {
         self.again_at_ns = now.mono_ns + AGAIN_NS;
         self.jobs.orders.extend(self.split.drain(..).map(Order::Turn));
         self.jobs.tend();
+        if now.mono_ns >= self.parked.again_at_ns() {
+            self.wake_parked();
+        }
         self.streams.tend(now.mono_ns, &mut self.jobs.orders);
         if self.ring().lacks_space() {
             self.service_mut().tends_now(now);
@@ -97,7 +104,18 @@ impl RingWorker {
 
     /// When a request or a link may be overdue.
     fn deadline_ns(&self) -> u64 {
-        self.jobs.asked.overdue_at_ns().min(self.streams.silent_at_ns())
+        let links_ns = self.jobs.asked.overdue_at_ns().min(self.streams.silent_at_ns());
+        links_ns.min(self.jobs.below_at_ns()).min(self.parked.again_at_ns())
+    }
+
+    /// A lookup has ended: what waits for one is tried again.
+    pub(super) fn looked_up(&mut self) {
+        self.jobs.tend();
+        self.wake_parked();
+    }
+
+    fn wake_parked(&mut self) {
+        self.parked.wake(&mut self.jobs.orders);
     }
 
     /// When there may be something to tend.
@@ -163,6 +181,7 @@ impl RingWorker {
             Kind::StreamOut => self.streams.sends(link, self.now_ns(), out),
             Kind::StreamIn(_) => self.streams.promises(link, self.now_ns(), out),
             Kind::Answering => {
+                self.try_parked(link, out);
                 self.looks_again(link);
                 true
             }
@@ -187,9 +206,9 @@ impl RingWorker {
                 let due_ns = now.mono_ns + u64::from(deadline_ms) * 1_000_000;
                 let asker = Asker { cell: link.cell, life: link.incarnation, worker };
                 let tag = RequestTag { asker, id, first, again };
-                if !self.answer_plain(link, (&tag, hops, due_ns), text, out) {
-                    let asked = (&tag, hops, map_version);
-                    self.answer(link, (asked, due_ns), text, out.bytes_mut());
+                let question = Question { tag, hops, map_version, due_ns };
+                if !self.answer_plain(link, &question, text, out) {
+                    self.answer(link, &question, Cow::Borrowed(text), out.bytes_mut());
                 }
                 self.looks_again(link);
             }
@@ -220,13 +239,14 @@ impl RingWorker {
     fn answer_plain(
         &mut self,
         link: &mut Link,
-        (tag, hops, due_ns): (&RequestTag, u8, u64),
+        &Question { ref tag, hops, due_ns, .. }: &Question,
         text: &[u8],
         out: &mut Reply,
     ) -> bool {
         let (id, executor) = ((tag.id, tag.again), &mut self.jobs.executor);
         let (map_version, mark) = (executor.version(), out.mark());
-        if hops > HOPS_MAX {
+        let slice = || memcache::second_word(text).map(SliceId::of);
+        if hops > HOPS_MAX || self.parked.has(link.id(), slice) {
             return false;
         }
         // Its text follows.
@@ -254,10 +274,11 @@ impl RingWorker {
     fn answer(
         &mut self,
         link: &mut Link,
-        ((tag, hops, asked_by_map), due_ns): ((&RequestTag, u8, u64), u64),
-        text: &[u8],
+        question: &Question,
+        text: Cow<'_, [u8]>,
         out: &mut Vec<u8>,
     ) {
+        let &Question { tag, hops, map_version: asked_by_map, due_ns } = question;
         let (id, again, executor) = (tag.id, tag.again, &mut self.jobs.executor);
         let map_version = executor.version();
         let mut refuse = |verdict, why: NotNow| {
@@ -267,9 +288,12 @@ impl RingWorker {
         if hops > HOPS_MAX {
             return refuse(Verdict::TooManyHops, NotNow::Unknown);
         }
-        let Some((asked, slice)) = executor.read(text) else {
+        let Some((asked, slice)) = executor.read(&text) else {
             return refuse(Verdict::NotOwner, NotNow::Unknown);
         };
+        if self.parked.has(link.id(), || Some(slice)) {
+            return self.park(link, (question, slice), text, out);
+        }
         match executor.leads_asked(slice, &asked) {
             Leads::Yes => {}
             Leads::No(why) => return refuse(Verdict::NotOwner, why),
@@ -288,7 +312,7 @@ impl RingWorker {
             _ if tag.again > 0 && executor.is_lost_since(slice, asked_by_map) => {
                 Executed::Forgotten
             }
-            _ => executor.execute_once((&asked, slice), tag, &mut reply),
+            _ => executor.execute_once((&asked, slice), &tag, &mut reply),
         };
         match executed {
             Executed::Done => write_reply((id, again), map_version, reply.bytes_mut(), out),
@@ -298,11 +322,48 @@ impl RingWorker {
                 link.wait(Waiting { log, seq, due_ns, id }, &out[start..]);
                 out.truncate(start);
             }
+            Executed::NotNow(NotNow::Below) => self.park(link, (question, slice), text, out),
             Executed::NotNow(why) => refuse(Verdict::NotOwner, why),
             Executed::Forgotten => refuse(Verdict::Forgotten, NotNow::Unknown),
         }
         reply.clear(COMPOSED_KEEP_BYTES);
         self.composed = reply;
+    }
+
+    /// Parks a request of another cell, or refuses it where too many are.
+    fn park(
+        &mut self,
+        link: &Link,
+        (question, slice): (&Question, SliceId),
+        text: Cow<'_, [u8]>,
+        out: &mut Vec<u8>,
+    ) {
+        if self.parked.takes(text.len(), self.jobs.bytes_max) {
+            let request = (*question, slice, text.into_owned());
+            return self.parked.push(link.id(), request, self.now_ns());
+        }
+        let RequestTag { id, again, .. } = question.tag;
+        let (verdict, map_version) = (Verdict::NotOwner, self.jobs.executor.version());
+        let text = &NotNow::Crowded.text();
+        Frame::Reply { id, again, verdict, map_version, text }.encode(out);
+    }
+
+    /// Tries the requests of `link` again that wait for what lies below. One that is overdue is
+    /// answered with the reason.
+    fn try_parked(&mut self, link: &mut Link, out: &mut Vec<u8>) {
+        for (question, text) in self.parked.take(link.id()) {
+            if !question.is_overdue(self.now_ns()) {
+                self.answer(link, &question, Cow::Owned(text), out);
+                continue;
+            }
+            let RequestTag { id, again, .. } = question.tag;
+            let (verdict, executor) = (Verdict::Refused, &self.jobs.executor);
+            let map_version = executor.version();
+            let why = executor.describe(NotNow::Below, Some(executor.ring.identity.cell));
+            let text = format!("SERVER_ERROR {why}\r\n");
+            let text = text.as_bytes();
+            Frame::Reply { id, again, verdict, map_version, text }.encode(out);
+        }
     }
 
     /// Appends the reply to request `id` of another cell, which was sent so often before: it is in

@@ -17,6 +17,8 @@ const KEYS: usize = 6_000;
 const VALUE_BYTES: usize = 2_000;
 /// Answered changes before each kill, and after it.
 const CHANGES: usize = 600;
+/// Clients that ask for one key at once.
+const COLD_CLIENTS: usize = 300;
 
 /// The bucket of one test, removed at the end.
 struct Bucket(PathBuf);
@@ -164,6 +166,43 @@ fn write_around(
         }
         stops.store(true, Ordering::Relaxed);
     });
+}
+
+/// The sum of what the cells count in `stats tier` under one of these names.
+fn sum_of(ring: &Ring, names: &[&str]) -> u64 {
+    let count = |line: &String| {
+        let (name, number) = line.strip_prefix("STAT ")?.split_once(' ')?;
+        names.contains(&name).then(|| number.parse::<u64>().expect("a number"))
+    };
+    let of_cell = |at: &SocketAddr| -> u64 {
+        Client::connect(*at).list("stats tier").iter().filter_map(count).sum()
+    };
+    ring.clients.iter().map(of_cell).sum()
+}
+
+#[test]
+fn many_requests_for_a_key_that_is_in_no_memory_cause_one_read() {
+    let bucket = Bucket::of("tier-cold");
+    let mut ring = bucket.ring("tier-cold", "os");
+    let mut client = Client::connect(ring.clients[0]);
+    assert_eq!(client.ask("set cold 0 0 1\r\nv\r\n"), "STORED");
+    let start = Instant::now();
+    while sum_of(&ring, &["dirty_keys"]) > 0 {
+        assert!(start.elapsed() < DEADLINE, "it is not written back");
+        thread::yield_now();
+    }
+    (0..CELLS).for_each(|cell| ring.kill(cell));
+    ring.await_starts(CELLS);
+    ring.await_copies();
+    let mut clients: Vec<_> =
+        (0..COLD_CLIENTS).map(|number| Client::connect(ring.clients[number % CELLS])).collect();
+    for client in &mut clients {
+        client.send("get cold\r\n");
+    }
+    for client in &mut clients {
+        assert_eq!([client.line(), client.line(), client.line()], ["VALUE cold 0 1", "v", "END"]);
+    }
+    assert_eq!(sum_of(&ring, &["loads_below", "loads_journal"]), 1);
 }
 
 fn survives(test: &str, ack: &str) {

@@ -73,7 +73,7 @@ pub(crate) struct Executor {
 
 impl Executor {
     pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
-        let inner = Service::new(ring.cell.clone(), worker == WorkerId(0));
+        let inner = Service::of_worker(ring.cell.clone(), worker, worker == WorkerId(0));
         let used = Levels::default();
         Self { inner, ring, worker, routes: None, used, now: Now::default(), last_asker: None }
     }
@@ -452,6 +452,7 @@ impl Executor {
         let mut conn = Conn::new(id);
         conn.authenticated = true;
         let ticket = Ticket { conn: id, request: 0 };
+        self.inner.worker.take_waits_below();
         // A request of one key waits for one log.
         let mut gate = None;
         for _ in 0..PARTS_MAX {
@@ -471,7 +472,18 @@ impl Executor {
         // What was read of it is dropped, and read again.
         self.inner.closed(id);
         reply.bytes_mut().clear();
-        Executed::NotNow(NotNow::NoRoom)
+        Executed::NotNow(match self.inner.worker.take_waits_below() {
+            true => NotNow::Below,
+            false => NotNow::NoRoom,
+        })
+    }
+
+    /// Why a request was not executed in time, as [`NotNow::describe`] says it; for one that waits
+    /// for what lies below, also why that has not answered.
+    pub(crate) fn describe(&self, why: NotNow, cell: Option<ring::CellId>) -> String {
+        let obstacle = self.cell().tiered().filter(|_| why == NotNow::Below);
+        let obstacle = obstacle.map(|tiered| format!(": {}", tiered.obstacle()));
+        why.describe(cell) + &obstacle.unwrap_or_default()
     }
 
     /// Ends all items of the range that `slice` is of, which this cell leads.

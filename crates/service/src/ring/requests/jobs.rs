@@ -4,6 +4,7 @@
 //! job -> this cell leads its slice, with a lease -> executed here; the reply may wait for a log
 //!     -> another cell leads it                   -> asked on a link; the reply comes by its number
 //!     -> neither                                 -> again a little later, until its deadline
+//!     -> its key is not in memory                -> again when a lookup below has ended
 //! ```
 //!
 //! Invariants: each job ends once: by a reply, or by an error at its deadline. Where it is not
@@ -17,6 +18,7 @@ use super::executor::{Executed, Executor, Leads};
 use super::finishing::Finishing;
 use super::later::Later;
 use super::lent::{self, LentJobs};
+use super::parked::LOOK_AGAIN_NS;
 use crate::ring::cell::RingCell;
 use crate::ring::job::{GatedReply, Job, Origin, Repeat, error, in_doubt};
 use crate::ring::links::{Needs, Peers, Role, Was};
@@ -63,6 +65,9 @@ pub(crate) struct Jobs {
     pub(crate) asked: AskedJobs,
     /// Those that could not be sent or executed.
     again: Later,
+    /// When those of them are begun again that wait for what lies below, unless a lookup ends
+    /// before.
+    below_at_ns: u64,
     /// Those that another worker has, because this one has no links.
     lent: LentJobs,
     /// The replies to those that are executed.
@@ -85,6 +90,7 @@ impl Jobs {
             buffers: Buffers::default(),
             asked: AskedJobs::new(),
             again: Later::default(),
+            below_at_ns: u64::MAX,
             lent: LentJobs::default(),
             finishing,
             returning: Vec::new(),
@@ -232,7 +238,7 @@ impl Jobs {
             }
         };
         match executed {
-            Executed::NotNow(why) => self.again.push(job.refused(why)),
+            Executed::NotNow(why) => self.keep(job.refused(why)),
             Executed::Forgotten => self.forgotten(job),
             Executed::Done => self.finish(job.origin, reply.bytes_mut()),
             Executed::Gate(log, seq) => {
@@ -282,18 +288,28 @@ impl Jobs {
         }
     }
 
+    /// Keeps `job`, which was not executed, for later.
+    fn keep(&mut self, job: Job) {
+        if job.not_now == Some(NotNow::Below) {
+            let at_ns = (self.now_ns() + LOOK_AGAIN_NS).min(job.due_ns);
+            self.below_at_ns = self.below_at_ns.min(at_ns);
+        }
+        self.again.push(job);
+    }
+
     /// Begins again what could not be done before, and ends what must end now.
     pub(crate) fn tend(&mut self) {
         let now_ns = self.now_ns();
         // By slice, why the first of its jobs is not executed: those after it wait for that.
         let mut kept: HashMap<SliceId, Option<NotNow>> = HashMap::new();
+        self.below_at_ns = u64::MAX;
         for _ in 0..self.again.len() {
             let Some(mut job) = self.again.pop() else { break };
             let (slice, count) = (job.slice, self.again.len());
             match kept.get(&slice) {
                 Some(why) if job.due_ns > now_ns => {
                     job.not_now = *why;
-                    self.again.push(job);
+                    self.keep(job);
                 }
                 _ => self.begin_job(job),
             }
@@ -308,7 +324,12 @@ impl Jobs {
 
     /// Whether some wait for time to pass.
     pub(crate) fn has_to_tend(&self) -> bool {
-        !self.again.is_empty() || self.finishing.has_gated()
+        !self.again.waits_below() || self.finishing.has_gated()
+    }
+
+    /// When those are begun again that wait for what lies below, if no lookup ends before.
+    pub(crate) fn below_at_ns(&self) -> u64 {
+        self.below_at_ns
     }
 
     /// Ends the requests that other cells have not answered in time, and the links that are of no
@@ -355,7 +376,9 @@ impl Jobs {
         let (target, range) = self.executor.route(job.slice);
         let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
         let reason = match target {
-            Target::Here(..) => job.not_now.unwrap_or(NotNow::Unknown).describe(None),
+            Target::Here(..) => {
+                self.executor.describe(job.not_now.unwrap_or(NotNow::Unknown), None)
+            }
             Target::Cell(cell) => job.not_now.map_or_else(
                 || format!("cell {cell} leads it and cannot be reached"),
                 |why| why.describe(Some(cell)),

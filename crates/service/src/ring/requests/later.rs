@@ -2,6 +2,7 @@
 
 use super::slice_counts::SliceCounts;
 use crate::ring::job::{Job, Repeat};
+use crate::ring::not_now::NotNow;
 use base::SliceId;
 use std::collections::VecDeque;
 
@@ -14,6 +15,8 @@ pub(crate) struct Later {
     bytes: usize,
     /// How many of them may have been sent, and are to be recognised by their ids.
     with_ids: usize,
+    /// How many of them wait until their keys are looked up below.
+    below: usize,
 }
 
 impl Later {
@@ -26,8 +29,9 @@ impl Later {
         self.bytes
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.jobs.is_empty()
+    /// Whether all wait until their keys are looked up below.
+    pub(crate) fn waits_below(&self) -> bool {
+        self.below == self.jobs.len()
     }
 
     /// Whether some are to be recognised by their ids.
@@ -43,6 +47,7 @@ impl Later {
 
     pub(crate) fn push(&mut self, job: Job) {
         self.with_ids += usize::from(has_id(&job));
+        self.below += usize::from(waits_below(&job));
         self.slices.add(job.slice);
         self.bytes += job.text.len();
         self.jobs.push_back(job);
@@ -56,10 +61,15 @@ impl Later {
     pub(crate) fn pop(&mut self) -> Option<Job> {
         let job = self.jobs.pop_front()?;
         self.with_ids -= usize::from(has_id(&job));
+        self.below -= usize::from(waits_below(&job));
         self.slices.remove(job.slice);
         self.bytes -= job.text.len();
         Some(job)
     }
+}
+
+fn waits_below(job: &Job) -> bool {
+    job.not_now == Some(NotNow::Below)
 }
 
 fn has_id(job: &Job) -> bool {

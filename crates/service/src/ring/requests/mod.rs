@@ -13,10 +13,12 @@ mod gather;
 mod jobs;
 mod later;
 mod lent;
+mod parked;
 mod slice_counts;
 mod target;
 mod wanted;
 
 pub(super) use executor::{Executed, Executor, Leads};
 pub(super) use jobs::Jobs;
+pub(super) use parked::{Parked, Question};
 pub(super) use target::{Subject, subject};
