@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! thread `ring`     heartbeats on connections of their own, the member: never blocked by a disk
-//! thread `quorum`   the coordinator, which waits for its disk, and its connections
+//! thread `quorum`   the coordinator and its connections: maps come through it, so it never waits
+//!                   for a disk itself
 //! ```
 //!
 //! So a heartbeat, and a call of the coordinator, wakes one thread of its receiver. All cells call
@@ -22,17 +23,19 @@
 //! | `calls` | `hub`, `messages`, `wire` | what other cells call |
 //! | `time` | nothing | the second that a directory had last, and warnings about clocks |
 //! | `present` | nothing | which cells run, as the coordinator is notified |
-//! | `member_loop` | `config`, `hub`, `known`, `present`, `time` | the loop of the member |
+//! | `keeps` | `config`, `known`, `time` | what is kept in the directory, without waiting for the disk |
+//! | `member_loop` | `config`, `hub`, `keeps`, `present`, `time` | the loop of the member |
 //! | `threads` | `config` | the two threads |
 //! | `join` | `config`, `messages`, `threads`, `wire` | asking a ring to be taken |
 //! | `running` | `config`, `hub`, `member_loop`, `threads` | the control plane that runs |
-//! | `start` | `calls`, `config`, `hub`, `join`, `known`, `member_loop`, `messages`, `running`, `threads`, `time`, `wire` | founding, joining, starting again |
+//! | `start` | `calls`, `config`, `hub`, `join`, `keeps`, `known`, `member_loop`, `messages`, `running`, `threads`, `time`, `wire` | founding, joining, starting again |
 #![forbid(unsafe_code)]
 
 mod calls;
 mod config;
 mod hub;
 mod join;
+mod keeps;
 mod known;
 mod member_loop;
 mod messages;

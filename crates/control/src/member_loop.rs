@@ -2,9 +2,9 @@
 
 use crate::config::{Clock, Plane};
 use crate::hub::{Hub, Hubs};
-use crate::known::Known;
+use crate::keeps::Keeps;
 use crate::present::Present;
-use crate::time::{KeptTime, Warnings};
+use crate::time::Warnings;
 use base::Now;
 use quorum::{Coordinator, Quorum};
 use ring::{
@@ -31,7 +31,7 @@ pub(crate) struct MemberLoop {
     pub(crate) me: CellId,
     pub(crate) incarnation: Incarnation,
     pub(crate) hubs: Hubs,
-    pub(crate) known: Known,
+    pub(crate) keeps: Keeps,
     pub(crate) quorum: Arc<Quorum<Hub>>,
     /// Of the thread that the coordinator runs in.
     pub(crate) runtime: Handle,
@@ -39,7 +39,6 @@ pub(crate) struct MemberLoop {
     pub(crate) clock: Arc<dyn Clock>,
     /// Whether it has the time of the ring already: it has founded it.
     pub(crate) knows_time: bool,
-    pub(crate) kept_time: KeptTime,
     /// Whether it was noted that its disk has failed.
     pub(crate) has_noted: AtomicBool,
     /// Proposals come back by it.
@@ -128,7 +127,7 @@ impl MemberLoop {
                 Woken::Map(map) => {
                     self.hubs.adopt(&map);
                     self.record(member.map(), &map, false);
-                    self.keep(map.clone());
+                    self.keeps.map(map.clone());
                     self.adopt(&mut member, map);
                 }
                 Woken::Recover(version) => self.recover(&member, version),
@@ -162,7 +161,7 @@ impl MemberLoop {
         }
         if now.mono_ns >= past.keep_at_ns && member.knows_time() {
             past.keep_at_ns = now.mono_ns + KEEP_NS;
-            self.keep_time(now.expiry_s);
+            self.keeps.second(now.expiry_s);
         }
         if now.mono_ns >= past.present_at_ns {
             past.present_at_ns = now.mono_ns + PRESENT_NS;
@@ -185,27 +184,6 @@ impl MemberLoop {
             changes = vec![Change::of(before, after, None)];
         }
         changes.into_iter().for_each(|change| self.plane.record(change, is_old));
-    }
-
-    /// Keeps `map` in the directory, in the thread that waits for disks.
-    fn keep(&self, map: Arc<Map>) {
-        let (known, plane) = (self.known.clone(), self.plane.clone());
-        self.runtime.spawn(async move {
-            if let Err(error) = known.write(&map) {
-                plane.note(format!("the map cannot be kept in the directory of the cell: {error}"));
-            }
-        });
-    }
-
-    /// Keeps the second of the ring, likewise.
-    fn keep_time(&self, second: u32) {
-        let (kept, plane) = (self.kept_time.clone(), self.plane.clone());
-        self.runtime.spawn(async move {
-            if let Err(error) = kept.write(second) {
-                plane
-                    .note(format!("the time cannot be kept in the directory of the cell: {error}"));
-            }
-        });
     }
 
     /// Lets an operator know of clocks that are wrong.

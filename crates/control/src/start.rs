@@ -4,6 +4,7 @@ use crate::calls::Calls;
 use crate::config::{ControlConfig, ControlError, Plane};
 use crate::hub::{Hub, Hubs, Reports};
 use crate::join::{Note, join_any};
+use crate::keeps::Keeps;
 use crate::known::Known;
 use crate::member_loop::MemberLoop;
 use crate::messages::{Join, Joined};
@@ -155,13 +156,12 @@ impl Starting {
             me: cell,
             incarnation,
             hubs,
-            known: Known::of(&config.directory),
+            keeps: Keeps::start(&config.directory, &threads.quorum.handle, &plane),
             quorum: quorum.clone(),
             runtime: threads.quorum.handle.clone(),
             plane: plane.clone(),
             clock: config.clock,
             knows_time,
-            kept_time: KeptTime::of(&config.directory),
             has_noted: AtomicBool::new(false),
             events: sender.clone(),
         };

@@ -10,6 +10,7 @@ mod levels;
 mod long_replies;
 mod questions;
 mod recovery;
+mod slow_disk;
 mod support;
 mod time;
 mod witness;

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 use serde_json::Value;
 
 /// Cells of the ring.
@@ -77,6 +78,16 @@ impl Ring {
 
     pub fn signal(&self, cell: usize, signal: Signal) {
         kill(Pid::from_raw(self.processes[cell]), signal).expect("it runs");
+    }
+
+    /// From now on a cell that writes this file of its directory waits until it ends.
+    pub fn hold_up(&self, cell: usize, file: &str) {
+        let path = self.directory.join((cell + 1).to_string()).join(file);
+        let start = Instant::now();
+        while mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).is_err() {
+            assert!(start.elapsed() < DEADLINE, "{}: it is there already", path.display());
+            thread::yield_now();
+        }
     }
 
     /// Waits until this number of killed cells are started again, and take clients.
