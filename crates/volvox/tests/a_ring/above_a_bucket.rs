@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -234,4 +235,27 @@ fn kills_of_one_and_of_all_lose_nothing_that_was_answered() {
 #[test]
 fn the_same_where_an_answer_waits_for_the_disks() {
     survives("tier-disk", "disk");
+}
+
+/// Has a cell write back all that it leads.
+fn drain(at: SocketAddr) {
+    let words = ["ctl", "--server", &at.to_string(), "tier", "drain", "--wait", "60"];
+    let said = Command::new(env!("CARGO_BIN_EXE_volvox")).args(words).output();
+    let said = said.expect("the binary starts");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
+fn what_is_written_back_outlives_the_journals_of_all_cells() {
+    let test = "tier-lost";
+    let bucket = Bucket::of(test);
+    let mut ring = bucket.ring(test, "os");
+    let known: Vec<KnownKeys> = (0..WRITERS).map(|_| Mutex::default()).collect();
+    write_around(ring.clients[0], 0, &known, (|| (), true));
+    check(ring.clients[1], &known, "before");
+    ring.clients.iter().for_each(|at| drain(*at));
+    ring.kill_all_without("tier");
+    ring.await_starts(CELLS);
+    ring.await_copies();
+    check(ring.clients[2], &known, "without journals");
 }

@@ -90,6 +90,21 @@ impl Ring {
         }
     }
 
+    /// Kills all cells, and removes this folder of the directory of each before they start again.
+    pub fn kill_all_without(&self, folder: &str) {
+        let up = self.child.id() as i32;
+        let send = |pid: i32, signal| kill(Pid::from_raw(pid), signal).expect("it runs");
+        send(up, Signal::SIGSTOP);
+        await_halt(up);
+        for (number, pid) in (1..).zip(&self.processes) {
+            send(*pid, Signal::SIGKILL);
+            await_halt(*pid);
+            let folder = self.directory.join(format!("{number}/{folder}"));
+            std::fs::remove_dir_all(folder).expect("it is there");
+        }
+        send(up, Signal::SIGCONT);
+    }
+
     /// Waits until this number of killed cells are started again, and take clients.
     pub fn await_starts(&mut self, count: usize) {
         for _ in 0..count {
@@ -142,6 +157,19 @@ impl Drop for Ring {
         let _ = kill(Pid::from_raw(self.child.id() as i32), Signal::SIGTERM);
         let _ = self.child.wait();
         let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Waits until a process is stopped, or has ended and is not waited for.
+fn await_halt(pid: i32) {
+    let start = Instant::now();
+    let is_halted = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).expect("it is there");
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 'Z']))
+    };
+    while !is_halted() {
+        assert!(start.elapsed() < DEADLINE, "process {pid} goes on");
+        thread::yield_now();
     }
 }
 
