@@ -92,6 +92,11 @@ impl Account {
         self.spent.load(Ordering::Relaxed)
     }
 
+    /// Room of all readers that is neither spent nor reserved.
+    pub(crate) fn left(&self) -> u64 {
+        self.granted.load(Ordering::Relaxed).saturating_sub(self.spent())
+    }
+
     /// Room of single readers that is spent.
     pub(crate) fn spent_of_one(&self) -> u64 {
         self.spent_of_one.load(Ordering::Relaxed)

@@ -82,6 +82,12 @@ impl Lanes {
         for_logs(Self::bytes_max(total)).map(|bytes| Sizes::new(bytes, 1).value_max())
     }
 
+    /// Removals, touches and barriers take room of the readers, too, from now on: a journal keeps
+    /// them. What memory alone removes takes none. Called before anything is appended.
+    pub fn have_all_spend(&self) {
+        self.slices.have_all_spend();
+    }
+
     /// Every log with its lane.
     pub fn logs(&self) -> impl Iterator<Item = (LaneId, &Arc<Log>)> {
         let logs = self.logs.iter().take(self.count);

@@ -154,6 +154,12 @@ impl Log {
         self.shared.account.spent() + self.shared.account.spent_of_one()
     }
 
+    /// Room that all readers have granted, and nothing has spent or reserved.
+    #[must_use]
+    pub fn left(&self) -> u64 {
+        self.shared.account.left()
+    }
+
     /// A bit for each slot whose reader has no room left: what was refused with [`Refused::Full`]
     /// then waits for it, not for memory of the log.
     #[must_use]
@@ -168,7 +174,7 @@ impl Log {
     pub fn grant_after(&self, reader: ReaderId, position: u64, bytes: u64) -> Option<u64> {
         let (state, slot) = (lock(&self.state), reader.slot());
         let all = state.store.spent();
-        let up_to = state.store.spent_up_to(position, slot, &self.sizes)?;
+        let up_to = state.store.spent_up_to(position, slot, self.spending())?;
         let mut readers = lock(&self.readers);
         *readers.granted_by(reader)? = up_to.saturating_add(bytes);
         self.shared.account.limit(readers.granted());
@@ -179,7 +185,9 @@ impl Log {
     /// appended than it had granted. `None` if it is gone, or the position is not in the log.
     #[must_use]
     pub fn room_after(&self, reader: ReaderId, position: u64) -> Option<u64> {
-        let up_to = lock(&self.state).store.spent_up_to(position, reader.slot(), &self.sizes)?;
+        let state = lock(&self.state);
+        let up_to = state.store.spent_up_to(position, reader.slot(), self.spending())?;
+        drop(state);
         let granted = *lock(&self.readers).granted_by(reader)?;
         Some(granted.saturating_sub(up_to))
     }
@@ -262,7 +270,7 @@ impl Log {
     }
 
     fn follow_with(&self, at: u64, entry: &Entry<'_>) -> Result<(), Unfollowed> {
-        let draft = entry.draft();
+        let draft = entry.draft().spending(self.slices.all_spend());
         let charge = self.sizes.charge_of(&draft).ok_or(Unfollowed::Length)?;
         if let Entry::Change { slice, effect, .. } = entry
             && SliceId::of(effect.key) != *slice
@@ -426,6 +434,11 @@ impl Log {
         state.store.spends_of(reader.slot(), charge);
         self.shared.set_end(position);
         Ok(position)
+    }
+
+    /// By what it is counted how much room entries have spent.
+    fn spending(&self) -> (&Sizes, bool) {
+        (&self.sizes, self.slices.all_spend())
     }
 
     /// Its sizes.

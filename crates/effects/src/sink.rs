@@ -107,6 +107,12 @@ impl WorkerSink {
         self.used != 0
     }
 
+    /// What a change without a tag is charged in the log of its slice; 0 if no log takes it.
+    #[must_use]
+    pub fn charge_of(&self, slice: SliceId, effect: &Effect<'_>) -> u64 {
+        self.sizes.charge_of(&Draft::change(slice, effect)).unwrap_or(0)
+    }
+
     /// Lets the processor fetch what the next changes of `slices` need.
     #[inline]
     pub fn look_ahead(&self, slices: impl Iterator<Item = SliceId>) {
@@ -257,7 +263,7 @@ impl WorkerSink {
             .fold(0_u64, |lanes, slice| lanes | 1 << self.lanes.lane_of(slice).index());
         let chosen = |lane: &LaneId| lanes & 1 << lane.index() != 0;
         let chosen: Vec<_> = self.lanes.logs().map(|(lane, _)| lane).filter(chosen).collect();
-        let draft = Entry::Barrier(slices, number).draft();
+        let draft = Entry::Barrier(slices, number).draft().spending(self.slices.all_spend());
         for lane in &chosen {
             self.hold(*lane, &draft)?;
         }
@@ -267,7 +273,7 @@ impl WorkerSink {
             let position = held.log.append_other(&draft, None, charge, |table, at| {
                 table.publish_barrier(slices, lane.0, at, &mut set);
             })?;
-            held.appended(position, charge, false);
+            held.appended(position, charge, draft.spends);
             self.last = lane.0;
             places.push(Place { lane, position });
         }
@@ -311,7 +317,7 @@ impl WorkerSink {
     ) -> Result<(), Refused> {
         let lane = self.lanes.lane_of(slice);
         let charge = self.sizes.charge_of_change(value_bytes).ok_or(Refused::TooLarge)?;
-        let spends = value_bytes > 0 || value.is_some();
+        let spends = value_bytes > 0 || value.is_some() || self.slices.all_spend();
         self.held[lane.index()].hold(charge, spends, &mut self.used, lane)?;
         drop(self.take_prepared());
         if let Some(value) = value
@@ -410,7 +416,8 @@ impl WorkerSink {
         stamp: impl FnOnce() -> Result<Version, Refused>,
     ) -> Result<Version, Refused> {
         let lane = self.lanes.lane_of(slice);
-        let mut draft = Draft::change(slice, effect).tagged(tag);
+        let draft = Draft::change(slice, effect).tagged(tag);
+        let mut draft = draft.spending(self.slices.all_spend());
         let charge = self.hold(lane, &draft)?;
         let apart = self.take_apart(&draft.value);
         let held = &mut self.held[lane.index()];

@@ -17,6 +17,7 @@ use crate::sync::{AtomicU8, AtomicU64, MODEL, Ordering};
 use base::{SLICES, SliceId, SliceRange, Version};
 use std::array;
 use std::ops::BitXor;
+use std::sync::OnceLock;
 
 /// Slices that are distinguished: a model checker keeps few atomics.
 const COUNT: usize = if MODEL { 4 } else { SLICES };
@@ -63,19 +64,33 @@ impl Jump {
 pub(crate) struct Slices {
     lanes: [AtomicU8; COUNT],
     places: [Place; COUNT],
+    all_spend: OnceLock<()>,
 }
 
 /// Bytes of the tables: a lane and a place for each slice.
 pub(crate) const SLICES_BYTES: u64 = SLICES as u64 * (1 + 16);
 
-const _: () = assert!(MODEL || size_of::<Slices>() as u64 == SLICES_BYTES);
+/// Most bytes that a flag takes beside the tables.
+const BESIDE_BYTES: u64 = 16;
+const _: () = assert!(MODEL || size_of::<Slices>() as u64 <= SLICES_BYTES + BESIDE_BYTES);
 
 impl Slices {
     /// Slices that are divided evenly among lanes, in runs.
     pub(crate) fn new(lanes: usize) -> Self {
         let lane = |slice| AtomicU8::new((slice * lanes / COUNT) as u8);
         let place = |_| Place { position: AtomicU64::new(0), version: AtomicU64::new(0) };
-        Self { lanes: array::from_fn(lane), places: array::from_fn(place) }
+        let (lanes, places) = (array::from_fn(lane), array::from_fn(place));
+        Self { lanes, places, all_spend: OnceLock::new() }
+    }
+
+    /// Removals, touches and barriers take room of the readers, too, from now on.
+    pub(crate) fn have_all_spend(&self) {
+        let _ = self.all_spend.set(());
+    }
+
+    /// Whether they do.
+    pub(crate) fn all_spend(&self) -> bool {
+        self.all_spend.get().is_some()
     }
 
     /// The lane of `slice`.

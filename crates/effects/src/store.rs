@@ -283,7 +283,13 @@ impl Store {
 
     /// What the entries up to `position` have spent of the room of the reader in `slot`. `None` if
     /// the entry after that is not there, and it is not the last.
-    pub(crate) fn spent_up_to(&self, position: u64, slot: u8, sizes: &Sizes) -> Option<u64> {
+    /// `all`: whether all that clients ask for spends.
+    pub(crate) fn spent_up_to(
+        &self,
+        position: u64,
+        slot: u8,
+        (sizes, all): (&Sizes, bool),
+    ) -> Option<u64> {
         if position + 1 == self.open.next() {
             return Some(self.spent.of(slot));
         }
@@ -291,7 +297,7 @@ impl Store {
         let block = self.closed.get(number).unwrap_or(&self.open);
         let passed = (position + 1).checked_sub(block.first).filter(|it| *it < block.count)?;
         let entries = block.entries(self.inline_max, 0).take(passed as usize);
-        let spends = entries.filter(|entry| spends(entry) || is_for_reader(entry) == Some(slot));
+        let spends = entries.filter(|it| spends(it, all) || is_for_reader(it) == Some(slot));
         let spent = spends.map(|entry| sizes.charge_of_entry(entry)).sum::<u64>();
         Some(block.before.of(slot) + spent)
     }

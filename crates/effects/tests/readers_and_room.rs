@@ -3,7 +3,7 @@
 
 mod common;
 
-use base::{Change, EffectSink, Facts, Refused, Space, Value, Version};
+use base::{Change, Effect, EffectSink, Facts, Refused, Removal, Space, Value, Version};
 use common::{Cell, LEVEL, holder, join_level, slice, watch};
 use effects::{Batch, Entry, FellOut, JoinError, Joining, Level, Mark, Part, READERS_MAX, Who};
 
@@ -36,6 +36,41 @@ fn a_full_log_refuses_until_what_is_held_has_passed() {
     log.pass(reader, Mark::Durable, first);
     assert_eq!((log.used_bytes(), log.stuck()), (0, None));
     assert_eq!(fill(&cell), first);
+}
+
+/// Above a journal, which keeps removals, touches and barriers, too.
+#[test]
+fn what_clients_ask_for_waits_for_room_where_all_of_that_spends_and_evictions_do_not() {
+    for all_spend in [false, true] {
+        let cell = Cell::new(1, 1, 1);
+        if all_spend {
+            cell.lanes.have_all_spend();
+        }
+        let (log, grants) = (cell.log(), Some(10_000));
+        let holds = Some(Mark::Durable);
+        let joining = Joining { who: Who::Journal, from: None, holds, grants };
+        let reader = log.join(&joining).expect("there is a place");
+        let may = |change| {
+            let mut sink = cell.sink();
+            cell.change(&mut sink, 0, change, None).is_ok()
+        };
+        let removal = Change::Remove(Removal::Deleted);
+        let of_memory = [Removal::Evicted, Removal::Expired].map(Change::Remove);
+        let asked_for = [removal, Change::Touch(60, None)];
+        assert!(asked_for.iter().chain(&of_memory).all(|it| may(*it)));
+        let charge = cell.sink().charge_of(slice(0), &Effect { key: b"key", change: removal });
+        let spent = if all_spend { 2 * charge } else { 0 };
+        assert_eq!((log.spent(), log.left()), (spent, 10_000 - spent));
+        assert_eq!(log.room_after(reader, 0), Some(10_000));
+        assert_eq!(log.room_after(reader, 3), Some(10_000 - spent));
+        log.grant_after(reader, log.end(), 0);
+        assert_eq!(asked_for.map(may), [!all_spend; 2]);
+        assert_eq!(of_memory.map(may), [true; 2]);
+        let mut sink = cell.sink();
+        assert_eq!(cell.flush(&mut sink).is_ok(), !all_spend);
+        let (lane, _) = cell.lanes.logs().next().expect("there is one");
+        assert!(sink.other(lane, 200, b"written back", false).is_ok());
+    }
 }
 
 #[test]

@@ -54,6 +54,8 @@ pub(crate) struct Worker {
     pub(crate) replies: Option<Box<Replies>>,
     /// In a ring above a tier: what the changes are appended to that it copies.
     pub(crate) copied: Option<Box<WorkerSink>>,
+    /// What was charged there since this was taken last.
+    pub(crate) journaled: u64,
     /// The long values of its connections.
     pub(crate) long: LongValuesOf,
     /// The value of the request in execution, if it has arrived in pieces.
@@ -89,6 +91,7 @@ impl Worker {
             counted: 0,
             replies,
             copied,
+            journaled: 0,
             long: LongValuesOf::default(),
             received: None,
         }
@@ -517,6 +520,9 @@ impl Worker {
     #[cold]
     pub(crate) fn log_is_full(&self, out: &mut Vec<u8>) {
         let why = match &self.tiered {
+            Some(tiered) if tiered.member().is_some() => {
+                format!("{}; it waits for {}", tiered.fullness(), self.holder())
+            }
             Some(tiered) => tiered.fullness(),
             None => format!("the log is full: it waits for {}", self.holder()),
         };
@@ -617,6 +623,7 @@ impl Worker {
             if let Err(refused) = copied.commit(key, effect, || Ok(version)) {
                 return Applied::Later(Obstacle::Sink(refused));
             }
+            self.journaled += copied.charge_of(slice, effect);
         }
         applied
     }

@@ -9,7 +9,7 @@
 use crate::backend::{BackendError, Failure};
 use crate::in_ring::{InRing, WrittenBack};
 use crate::index::{Cursor, Entry};
-use crate::journal::SliceState;
+use crate::journal::{self, SliceState};
 use crate::key::KeyHash;
 use crate::layers::Layers;
 use crate::live_rules::LiveRules;
@@ -17,6 +17,7 @@ use crate::lookups::Lookups;
 use crate::rules::Ack;
 use base::{SliceId, SliceRange, Version};
 use effects::{LaneId, Lanes, Level, Mark, ReaderId};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The note below that names the ring.
@@ -106,6 +107,28 @@ impl Member<'_> {
         let ack = self.rules.base().max(Ack::Os);
         let mut logs = self.ring.copied.logs().zip(ends);
         logs.all(|((_, log), end)| log.passed(ack.level(), *end))
+    }
+
+    /// Promises room for what the primary of some slices emits: at most `wanted` bytes, as the logs
+    /// of what this cell copies charge them, and a `part`-th of what those that have such `slices`
+    /// have room for, where `held` are promised already. Nobody else gets that. Returns how much
+    /// more is promised.
+    #[must_use]
+    pub fn promise(&self, slices: SliceRange, held: u64, wanted: u64, part: u64) -> u64 {
+        journal::promise(&self.layers.journal, self.lanes_of(slices), (held, wanted), part)
+    }
+
+    /// So much of what was promised has come, or is not promised any more.
+    pub fn redeem(&self, slices: SliceRange, bytes: u64) {
+        journal::redeem(&self.layers.journal, self.lanes_of(slices), bytes);
+    }
+
+    /// The logs of what this cell copies that have some of `slices`.
+    fn lanes_of(&self, slices: SliceRange) -> Range<usize> {
+        let lane = |slice| Some(self.ring.copied.lane_of(SliceId::new(slice)?).index());
+        let Range { start, end } = slices.numbers();
+        let of_last = end.checked_sub(1).and_then(lane);
+        lane(start).zip(of_last).map_or(0..0, |(first, last)| first..last + 1)
     }
 
     /// Writes what the logs have, as far as no other thread does.

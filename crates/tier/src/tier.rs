@@ -213,6 +213,8 @@ impl Recovered {
         let layout = layout.map_err(|least| TierError::JournalTooShort { bytes, least })?;
         let rules = config.rules.clone();
         let ring = copied.clone().map(|copied| InRing::new(lanes.clone(), copied, floors));
+        // What comes of them at a copy takes room in its journal.
+        copied.iter().flat_map(|copied| [copied, &lanes]).for_each(|it| it.have_all_spend());
         let parts = Parts { lanes, copied, index: index.clone(), hasher, layout, rules };
         let journal = Journal::begin(found, parts, now).map_err(TierError::Disk)?;
         // Before a version is given out.

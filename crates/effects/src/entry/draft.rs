@@ -46,6 +46,13 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// The same draft where `all` that clients ask for takes room, also what brings no bytes.
+    #[inline(always)]
+    pub(crate) fn spending(mut self, all: bool) -> Self {
+        self.spends |= all && self.head.is_asked_for();
+        self
+    }
+
     /// The same draft with a tag, if there is one.
     #[inline(always)]
     pub(crate) fn tagged(mut self, tag: Option<&'a Tag>) -> Self {

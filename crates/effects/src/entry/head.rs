@@ -93,14 +93,24 @@ pub(crate) fn slice_of(entry: &[u8]) -> Option<SliceId> {
     if kinds.contains(&entry[0]) { SliceId::new(number.into()) } else { None }
 }
 
-/// Whether the entry takes room of all readers: it brings bytes that they must keep. `entry` holds
-/// a whole head.
-pub(crate) fn spends(entry: &[u8]) -> bool {
+/// Whether the entry takes room of all readers: it brings bytes that they must keep, or `all` does
+/// that clients ask for. `entry` holds a whole head.
+pub(crate) fn spends(entry: &[u8], all: bool) -> bool {
     match Kind::of(entry[0]) {
+        Some(kind) if all && is_asked_for(kind, entry[3]) => true,
         Some(Kind::Put) => true,
         Some(Kind::Touch) => entry[1] & HAS_ITEM != 0,
         Some(Kind::Other) => entry[1] & SPENDS != 0,
         _ => false,
+    }
+}
+
+/// Whether clients ask for what such an entry does. `extra`: why an item is removed.
+fn is_asked_for(kind: Kind, extra: u8) -> bool {
+    match kind {
+        Kind::Put | Kind::Touch | Kind::Barrier => true,
+        Kind::Remove => extra == number_of(Removal::Deleted),
+        Kind::Other | Kind::Item | Kind::Skipped => false,
     }
 }
 
@@ -210,6 +220,11 @@ impl Head {
 
     pub(crate) fn extra(&self) -> u8 {
         (self.names >> EXTRA_AT) as u8
+    }
+
+    /// Whether clients ask for what such an entry does.
+    pub(crate) fn is_asked_for(&self) -> bool {
+        Kind::of(self.kind()).is_some_and(|kind| is_asked_for(kind, self.extra()))
     }
 
     /// Whether it is the head of a put with no fields but those that a put uses.

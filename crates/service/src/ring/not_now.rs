@@ -15,7 +15,7 @@ pub(crate) enum NotNow {
     NoLease = 2,
     /// A delayed `flush_all` is to be carried out first.
     FlushDue = 3,
-    /// Its log, or its memory, has no room.
+    /// Its log, its memory, or a journal, has no room.
     NoRoom = 4,
     /// The key is not in memory, and was not looked up below yet.
     Below = 5,
@@ -53,7 +53,7 @@ impl NotNow {
             Self::NotLed => format!("{who} has not begun to lead it"),
             Self::NoLease => format!("{who} leads it, but its copies are silent"),
             Self::FlushDue => format!("{who} leads it, but has to carry out a flush_all first"),
-            Self::NoRoom => format!("{who} leads it, but its log or its memory is full"),
+            Self::NoRoom => format!("{who} leads it, but its log, its memory or a journal is full"),
             Self::Below => format!("{who} leads it, but has not read the key below in time"),
             Self::Crowded => {
                 format!("{who} leads it, but too many requests wait for what is below")

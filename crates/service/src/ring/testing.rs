@@ -3,11 +3,14 @@
 use super::cell::{Finding, RingCell, RingHost, RingIdentity};
 use super::keeping::Keeper;
 use crate::cell::Cell;
-use crate::testing::{NOW, cell_with_log};
-use base::ExpiryClock;
+use crate::testing::{NOW, VALUE_BYTES_MAX, cell_with_log};
+use backend::MemoryBackend;
+use base::{ExpiryClock, SliceId, Version};
 use ring::{Addresses, CellId, Command, Incarnation, Map, Started};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex};
+use tier::{Ack, Recovered, Rules, TierConfig};
 
 /// Steps of a keeper until a cell leads.
 const STEPS_MAX: usize = 10_000;
@@ -27,6 +30,105 @@ pub(super) fn first_cell_of(
     let expiry = Arc::new(ExpiryClock::new(0, 0));
     let host = RingHost { nonce: Box::new(|| [5; _]), find: Box::new(find), expiry };
     RingCell::new(cell, identity, secret, host).expect("it has a log")
+}
+
+/// The first cell above a tier: in memory, with the smallest journal, and nothing below yet.
+pub(super) fn first_cell_above_a_tier() -> Arc<RingCell> {
+    let cell = cell_with_log(64 << 20, true);
+    let disk: Arc<dyn tier::Disk> = Arc::new(MemoryDisk::default());
+    let config = TierConfig {
+        adopts: false,
+        in_ring: true,
+        rules: Arc::new(Rules::new(Ack::Os, Vec::new()).expect("no prefixes")),
+        salvages: false,
+        journal_bytes: 40 << 20,
+        index_bytes: 4 << 20,
+        value_bytes_max: VALUE_BYTES_MAX,
+        age_ns: 0,
+        lookups_max: 64,
+        missing_max: 100,
+    };
+    let below = Arc::new(MemoryBackend::new());
+    let first = |_: SliceId| Version::ZERO;
+    let recovered = Recovered::find(&disk, below, config, ([7; _], [9; _]), first);
+    cell.put_above(recovered.expect("a new journal"), NOW).expect("it begins");
+    first_cell_of(cell, |_| ())
+}
+
+/// Files in memory.
+#[derive(Default)]
+struct MemoryDisk(Mutex<BTreeMap<String, Arc<MemoryFile>>>);
+
+#[derive(Default)]
+struct MemoryFile(Mutex<Vec<u8>>);
+
+impl MemoryFile {
+    fn bytes_of(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
+        self.0.lock().expect("nobody panics")
+    }
+}
+
+impl MemoryDisk {
+    fn files(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, Arc<MemoryFile>>> {
+        self.0.lock().expect("nobody panics")
+    }
+}
+
+impl tier::Disk for MemoryDisk {
+    fn list(&self) -> io::Result<Vec<String>> {
+        Ok(self.files().keys().cloned().collect())
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn tier::File>> {
+        Ok(self.files().entry(name.to_owned()).or_default().clone())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut files = self.files();
+        let file = files.remove(from).ok_or(io::ErrorKind::NotFound)?;
+        files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.files().remove(name).map(|_| ()).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl tier::File for MemoryFile {
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let (mut file, at) = (self.bytes_of(), at as usize);
+        let end = at + bytes.len();
+        if file.len() < end {
+            file.resize(end, 0);
+        }
+        file[at..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        let (file, at) = (self.bytes_of(), at as usize);
+        let from = file.get(at..at + into.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        into.copy_from_slice(from);
+        Ok(())
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(self.bytes_of().len() as u64)
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.bytes_of().resize(bytes as usize, 0);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// What a cell has found since the last look, as far as a test wants to know it.

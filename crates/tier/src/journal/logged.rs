@@ -1,10 +1,11 @@
 //! One log of the cell, and how far the journal has it.
 
+use super::grants;
 use super::lane::Writer;
 use crate::rules::{Ack, Rules};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 use effects::{Joining, LaneId, Lanes, Log, Mark, ReaderId, Who};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// One lane: a log of what this cell leads, or of what it copies.
@@ -26,6 +27,9 @@ pub(super) struct Lane {
     pub(super) durable: AtomicU64,
     /// What its writer had written when room was granted last, and how much was granted.
     pub(super) granted: Mutex<(u64, u64)>,
+    /// In a ring: what is promised of its room to the primaries of what is copied, and has not
+    /// come.
+    promised: AtomicU64,
 }
 
 impl Lane {
@@ -52,7 +56,34 @@ impl Lane {
             written: AtomicU64::new(next - 1),
             durable: AtomicU64::new(next - 1),
             granted: Mutex::default(),
+            promised: AtomicU64::new(0),
         }
+    }
+
+    /// What its writer had written when room was granted last, and how much was granted.
+    pub(super) fn granted(&self) -> (u64, u64) {
+        *lock(&self.granted)
+    }
+
+    /// What is promised of its room, and has not come.
+    pub(super) fn promised(&self) -> u64 {
+        self.promised.load(Ordering::Relaxed)
+    }
+
+    /// How much more of its room may be promised to one that `held` some: a `part`-th of it at
+    /// most.
+    pub(super) fn may_promise(&self, held: u64, part: u64) -> u64 {
+        grants::may_promise(self.log.left(), self.promised(), (held, part))
+    }
+
+    /// So much more is promised.
+    pub(super) fn promise(&self, bytes: u64) {
+        self.promised.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// So much of that has come, or is not promised any more.
+    pub(super) fn redeem(&self, bytes: u64) {
+        self.promised.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// One more reader, which only says what lies below.

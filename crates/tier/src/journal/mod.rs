@@ -16,9 +16,11 @@
 //! | `segments` | `format` | files that are used again and again |
 //! | `record` | `format` | the changes that are journaled |
 //! | `through` | nothing | changes whose replies wait until they are below |
+//! | `grants` | `lane`, `segments` | how much room is granted to a log |
 //! | `lane` | `format`, `record`, `segments`, `states`, `through` | how one lane is written |
-//! | `logged` | `lane` | one log, and how far the journal has it |
+//! | `logged` | `grants`, `lane` | one log, and how far the journal has it |
 //! | `progress` | `format` | how far what is journaled is written back |
+//! | `promises` | `logged` | what is promised of the room of logs |
 //! | `layout` | `lane` | the length of segments, and how many there are |
 //! | `identity` | `format` | the name of the journal, and why it cannot be used |
 //! | `scan` | `format`, `identity` | the file of a segment, as a start reads it |
@@ -32,11 +34,13 @@
 mod format;
 mod found;
 mod give_up;
+mod grants;
 mod identity;
 mod lane;
 mod layout;
 mod logged;
 mod progress;
+mod promises;
 mod record;
 mod recover;
 mod repair;
@@ -58,14 +62,16 @@ use format::{CUT_BYTES, Kind, SEGMENT_HEAD_BYTES, encode_cut};
 pub(crate) use format::{decode_slices, encode_slice};
 pub(crate) use found::Found;
 pub(crate) use give_up::give_up;
+use grants::Left;
 pub use identity::RecoverError;
-use lane::{CHECKPOINT_BYTES_MAX, Moment, Shared, Stuck, Writer};
 pub use lane::{
     COPIED_STATES, FLUSH_AT, WRITTEN_BACK, encode_copied, encode_written_back, written_back,
 };
+use lane::{Moment, Shared, Stuck, Writer};
 pub(crate) use layout::Layout;
 use logged::Lane;
 pub(crate) use progress::{Course, Progress};
+pub(crate) use promises::{promise, redeem};
 pub(crate) use record::{journaled, records};
 pub(crate) use recover::recover;
 pub(crate) use repair::sync;
@@ -91,14 +97,6 @@ const REFUSED_NS: u64 = 1_000_000_000;
 
 /// The versions of a new journal begin after a number that is not above this.
 pub const FIRST_MAX: u64 = 1 << 30;
-
-/// Bytes that an entry is charged in a log at least: what is granted to a log in bytes is at most
-/// as many entries.
-const CHARGE_MIN: u64 = 30;
-
-/// Most bytes of a record for each byte that its entry is charged in its log, where a batch has one
-/// short record.
-const BYTES_PER_CHARGE: u64 = 4;
 
 /// What one sync of a lane covers.
 struct Synced {
@@ -129,6 +127,8 @@ pub(crate) struct Journal {
     /// is written, synced, repaired and read again before what was led of it.
     of_lanes: Box<[Lane]>,
     first_led: usize,
+    /// Held while room is promised.
+    promises: Mutex<()>,
     progress: Progress,
     clock_s: AtomicU32,
     /// Whether a lane found no segment.
@@ -170,13 +170,16 @@ impl Journal {
         let Found { disk, journal, start, left, states, recorded, tail, cuts, clock_s, .. } = found;
         let led = lanes.logs().count();
         let count = led + copied.as_ref().map_or(0, |copied| copied.logs().count());
+        let kept = if copied.is_some() { grants::KEPT_PER_LANE * count } else { 0 };
+        let least = left.live.len() + left.retired.len() + 2 * count + 2 + kept;
         let config = SegmentsConfig {
             journal,
             start,
             bytes: layout.segment,
-            count_max: layout.count.max(left.live.len() + left.retired.len() + 2 * count + 2),
+            count_max: layout.count.max(least),
             ready: 2 * (count + 1),
             reserve: count + 1,
+            kept,
         };
         let segments = Segments::new(disk, config, left);
         let first_led = count - led;
@@ -199,6 +202,7 @@ impl Journal {
             in_ring: copied.is_some(),
             first_led,
             of_lanes,
+            promises: Mutex::default(),
             progress: Progress::new(count),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
             // Each lane has one, and the reserve is made. The first sync makes the others.
@@ -469,9 +473,8 @@ impl Journal {
             lane.log.pass(lane.reader, Mark::Written, written);
             self.pass_below(lane);
         }
-        let bytes = writer.bytes;
         match writer.open().map(|segment| segment.number()) == segment {
-            true => self.grant_if_due(lane, bytes),
+            true => self.grant_if_due(lane, writer.bytes),
             // The others have less to take than was granted to them.
             false => self.of_lanes.iter().for_each(|lane| self.grant(lane)),
         }
@@ -621,29 +624,27 @@ impl Journal {
 
     /// Grants a lane room for as much as the journal and the index have left for it.
     fn grant(&self, lane: &Lane) {
-        let bytes = lock(&lane.granted).0;
-        self.grant_after(lane, bytes);
+        self.grant_after(lane, lane.granted().0);
     }
 
     /// The same, when `bytes` have been written of it.
     fn grant_after(&self, lane: &Lane, bytes: u64) {
-        let written = lane.written.load(Ordering::Relaxed);
-        let count = self.of_lanes.len() as u64;
-        let config = self.shared.segments.config();
-        let usable = u64::from(config.bytes) - CHECKPOINT_BYTES_MAX as u64;
-        let free = self.shared.segments.available() as u64 * usable / BYTES_PER_CHARGE;
-        let index = &self.shared.index;
-        let entries = index.capacity().saturating_sub(index.len());
-        let room = (free.min(entries * CHARGE_MIN)) / count;
-        let room = if self.failure.get().is_some() { 0 } else { room };
-        if lane.log.grant_after(lane.reader, written, room).is_some() {
+        let room = if self.failure.get().is_some() { 0 } else { self.left().room(lane.promised()) };
+        if lane.log.grant_after(lane.reader, lane.written.load(Ordering::Relaxed), room).is_some() {
             *lock(&lane.granted) = (bytes, room);
         }
     }
 
+    /// What is left to be granted.
+    fn left(&self) -> Left {
+        let Shared { segments, index, .. } = &self.shared;
+        let promised: Vec<_> = self.of_lanes.iter().map(Lane::promised).collect();
+        Left::of(segments, index.capacity().saturating_sub(index.len()), &promised)
+    }
+
     /// Grants again once a part of what was granted is used.
     fn grant_if_due(&self, lane: &Lane, bytes: u64) {
-        let (before, room) = *lock(&lane.granted);
+        let (before, room) = lane.granted();
         if (bytes - before) * 8 > room {
             self.grant_after(lane, bytes);
         }

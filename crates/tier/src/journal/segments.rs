@@ -148,6 +148,8 @@ pub(crate) struct SegmentsConfig {
     /// Those that only a lane takes whose segment keeps the oldest place. They are files, so that
     /// the journal is emptied also where the disk has no space for more.
     pub(crate) reserve: usize,
+    /// Those besides that are not granted: for what takes no room.
+    pub(crate) kept: usize,
 }
 
 struct Table {

@@ -216,6 +216,11 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
     }
     if ring.directory.is_some() {
         check_tier_in_ring(tier, refuse);
+        if !memory.evict {
+            let reason = "a cell of a ring above a bucket evicts what its memory has no room for; \
+                          leave it at true";
+            refuse("memory.evict", reason.to_owned());
+        }
     }
     if memory.effect_log != EffectLog::Off {
         let reason = "a cell above a tier keeps a log by itself; turn it off";

@@ -33,12 +33,16 @@ impl Bucket {
     }
 
     fn ring(&self, test: &str, ack: &str) -> Ring {
+        self.ring_with(test, ack, "128MiB")
+    }
+
+    fn ring_with(&self, test: &str, ack: &str, journal: &str) -> Ring {
         let database = format!("file:{}", self.0.display());
         let flags = [
             ["--tier-database", &*database],
             ["--tier-ack", ack],
             ["--tier-age-s", "1"],
-            ["--tier-journal", "128MiB"],
+            ["--tier-journal", journal],
             ["--memory-limit", "32MiB"],
             ["--tier-page-bytes", "64KiB"],
             ["--item-bytes-max", "16KiB"],
@@ -46,10 +50,27 @@ impl Bucket {
         let flags = [&flags.concat()[..], &["--tier-ring-preview"]].concat();
         Ring::start_with(test, CELLS, &[], &flags)
     }
+
+    /// Nothing can be read or written there, until [`Bucket::returns`].
+    fn goes_away(&self) {
+        std::fs::rename(&self.0, self.away()).expect("it is there");
+        std::fs::write(&self.0, "no directory").expect("a file");
+    }
+
+    fn returns(&self) {
+        std::fs::remove_file(&self.0).expect("it is a file");
+        std::fs::rename(self.away(), &self.0).expect("it is there");
+    }
+
+    fn away(&self) -> PathBuf {
+        self.0.with_extension("away")
+    }
 }
 
 impl Drop for Bucket {
     fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(self.away());
+        let _ = std::fs::remove_file(&self.0);
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -258,4 +279,83 @@ fn what_is_written_back_outlives_the_journals_of_all_cells() {
     ring.await_starts(CELLS);
     ring.await_copies();
     check(ring.clients[2], &known, "without journals");
+}
+
+/// Changes that a writer is refused before it stops: each has waited for room as long as it may.
+const REFUSALS: usize = 3;
+
+/// Stores keys, and removes each fourth again, until it was refused [`REFUSALS`] times. Returns
+/// what each key has; those of which an answer was refused are left out.
+fn write_until_full(at: SocketAddr, writer: usize) -> HashMap<String, Option<u64>> {
+    let (mut client, mut has, mut refusals) = (Client::connect(at), HashMap::new(), 0);
+    for number in 1_u64.. {
+        let key = |number: u64| format!("{writer}-{number}");
+        let value = value(number);
+        let set = (key(number), Some(number), format!("{}\r\n{value}\r\n", value.len()));
+        let removed = number.is_multiple_of(4).then(|| (key(number - 2), None, String::new()));
+        for (key, wanted, rest) in [Some(set), removed].into_iter().flatten() {
+            let reply = match wanted {
+                Some(_) => client.ask(&format!("set {key} 0 0 {rest}")),
+                None => client.ask(&format!("delete {key}\r\n")),
+            };
+            if reply == "STORED" || reply == "DELETED" {
+                has.insert(key, wanted);
+                continue;
+            }
+            let is_full = reply.starts_with("SERVER_ERROR tier full")
+                || reply.ends_with(" or a journal is full");
+            assert!(is_full, "{key}: {reply}");
+            has.remove(&key);
+            refusals += 1;
+            if refusals == REFUSALS {
+                return has;
+            }
+        }
+    }
+    unreachable!("it is full in the end")
+}
+
+/// Waits until `is` says so of a line of `stats tier` of each cell.
+fn await_tier(ring: &Ring, line: &str) {
+    for at in &ring.clients {
+        let (start, mut client) = (Instant::now(), Client::connect(*at));
+        loop {
+            let report = client.list("stats tier");
+            if report.iter().any(|it| it == line) {
+                break;
+            }
+            assert!(start.elapsed() < DEADLINE, "{line}: {report:#?}");
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn copies_stay_in_sync_while_the_bucket_is_away_and_journals_are_full() {
+    let bucket = Bucket::of("tier-full");
+    let ring = bucket.ring_with("tier-full", "os", "40MiB");
+    ring.await_copies();
+    bucket.goes_away();
+    let writers = ring.clients.iter().enumerate();
+    let has: Vec<_> = thread::scope(|scope| {
+        let writers =
+            writers.map(|(writer, at)| scope.spawn(move || write_until_full(*at, writer)));
+        let writers: Vec<_> = writers.collect();
+        writers.into_iter().map(|it| it.join().expect("it is refused in the end")).collect()
+    });
+    for at in &ring.clients {
+        let report = Client::connect(*at).list("stats ring");
+        let is_whole = report.iter().any(|line| line == "STAT ranges_short_of_copies 0");
+        assert!(is_whole, "a copy was dropped: {report:#?}");
+    }
+    let stored: Vec<_> = has.iter().map(HashMap::len).collect();
+    assert!(stored.iter().all(|stored| *stored > 1_000), "{stored:?}");
+    bucket.returns();
+    await_tier(&ring, "STAT dirty_keys 0");
+    for (writer, has) in has.iter().enumerate() {
+        let mut client = Client::connect(ring.clients[(writer + 1) % CELLS]);
+        for (key, wanted) in has {
+            assert_eq!(read(&mut client, key), *wanted, "{key}");
+        }
+    }
 }

@@ -10,6 +10,9 @@
 //!                          ^ own writes leave it
 //! ```
 //!
+//! Above a tier what comes takes room in the journal, too, and no more is promised than that has:
+//! what frees it, the word that keys are written back, comes in the same streams.
+//!
 //! Who makes space again depends on who holds this cell's memory: it evicts what it leads while
 //! that is about as much as its copies, or more; else the primaries of its copies are asked to
 //! evict. To ask costs more: what they evict is spread among the segments of the copies, which must
@@ -17,9 +20,11 @@
 //! this for a copy whose memory is full: it refuses what clients want to store.
 
 use crate::cell::Cell;
+use base::SliceRange;
 use engine::{Holdings, KeptForCopies};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tier::Member;
 
 /// The part of the limit that is kept free for copies.
 const RESERVE_PART: u64 = 128;
@@ -149,11 +154,13 @@ impl StreamPromise {
         self.lock().as_ref().is_some_and(Promise::is_short)
     }
 
-    /// These bytes have come. What is promised now; `None` if it is void.
-    pub(crate) fn take(&self, bytes: u64, now_ns: u64) -> Option<Promised> {
+    /// These bytes have come, and so much was charged in the logs of what is copied. What is
+    /// promised now; `None` if it is void.
+    pub(crate) fn take(&self, bytes: u64, journaled: u64, now_ns: u64) -> Option<Promised> {
         let mut promise = self.lock();
         let promise = promise.as_mut()?;
         promise.take(bytes);
+        promise.take_of_journal(journaled);
         Some(promise.renew(now_ns))
     }
 }
@@ -162,6 +169,9 @@ impl StreamPromise {
 struct Promise {
     room: Arc<Room>,
     bytes: u64,
+    /// The slices that may come, and what was promised of the journal for them.
+    slices: SliceRange,
+    of_journal: u64,
     looks: Looks,
     compaction: Compaction,
 }
@@ -195,15 +205,20 @@ impl Room {
         }
     }
 
-    /// One more stream, which was promised nothing yet.
-    pub(crate) fn stream(self: &Arc<Self>) -> Arc<StreamPromise> {
-        Arc::new(StreamPromise(Mutex::new(Some(self.promise()))))
+    /// One more stream, of changes of these slices, which was promised nothing yet.
+    pub(crate) fn stream(self: &Arc<Self>, slices: SliceRange) -> Arc<StreamPromise> {
+        Arc::new(StreamPromise(Mutex::new(Some(self.promise(slices)))))
     }
 
-    fn promise(self: &Arc<Self>) -> Promise {
+    fn promise(self: &Arc<Self>, slices: SliceRange) -> Promise {
         self.streams.fetch_add(1, Ordering::Relaxed);
         let (looks, compaction) = (Looks::default(), Compaction::default());
-        Promise { room: self.clone(), bytes: 0, looks, compaction }
+        Promise { room: self.clone(), bytes: 0, slices, of_journal: 0, looks, compaction }
+    }
+
+    /// The tier, if there is one.
+    fn below(&self) -> Option<Member<'_>> {
+        self.cell.tiered().and_then(|tiered| tiered.member())
     }
 
     /// A value of `bytes` bytes comes.
@@ -232,21 +247,59 @@ impl Promise {
         self.room.promised.fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// So much has come of what was promised of the journal, or is not promised any more.
+    fn take_of_journal(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.of_journal);
+        self.of_journal -= bytes;
+        if let Some(below) = self.room.below() {
+            below.redeem(self.slices, bytes);
+        }
+    }
+
+    /// Promises as much of the journal as of the memory, or its share of what the journal has.
+    fn takes_of_journal(&mut self) {
+        let Some(below) = self.room.below() else { return };
+        let (held, wanted) = (self.of_journal, self.bytes.saturating_sub(self.of_journal));
+        let streams = self.room.streams.load(Ordering::Relaxed);
+        let more = below.promise(self.slices, held, wanted, streams);
+        if held + more >= SHARE_BYTES_MIN {
+            self.of_journal += more;
+        } else {
+            below.redeem(self.slices, more);
+        }
+    }
+
+    /// What may come: the lesser of both.
+    fn promised(&self) -> u64 {
+        match self.room.below() {
+            Some(_) => self.bytes.min(self.of_journal),
+            None => self.bytes,
+        }
+    }
+
     /// Whether the stream should be promised more, or its primary may have to evict.
     fn is_short(&self) -> bool {
+        let lacks_journal = self.promised() < self.bytes / 4 * 3;
+        lacks_journal || self.is_short_of_memory()
+    }
+
+    fn is_short_of_memory(&self) -> bool {
         let lacks = self.room.cell.engine().lacks_room_for_copies();
         lacks || self.bytes < self.room.reserve().1 / 4 * 3
     }
 
     /// Promises more, if the stream is short, and there is room. Asks for room where there is none.
     fn renew(&mut self, now_ns: u64) -> Promised {
-        if !self.is_short() {
-            return Promised { bytes: self.bytes, wanted: 0 };
+        let mut wanted = 0;
+        if self.is_short_of_memory() {
+            let held = self.room.cell.engine().holdings();
+            self.takes_of(&held);
+            wanted = self.asks(&held, now_ns);
         }
-        let held = self.room.cell.engine().holdings();
-        self.takes_of(&held);
-        let wanted = self.asks(&held, now_ns);
-        Promised { bytes: self.bytes, wanted }
+        if self.is_short() {
+            self.takes_of_journal();
+        }
+        Promised { bytes: self.promised(), wanted }
     }
 
     /// Takes its share of what is free: a part of the reserve, or of all that is free if that is
@@ -294,6 +347,7 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         self.take(self.bytes);
+        self.take_of_journal(self.of_journal);
         if self.room.streams.fetch_sub(1, Ordering::Relaxed) == 1 {
             self.room.keeps_for_return();
         }
@@ -332,7 +386,7 @@ mod tests {
     fn a_full_cell_that_evicts_nothing_says_so_until_clients_remove_something() {
         let cell = cell_without_eviction(8 << 20);
         let room = Room::new(cell.clone());
-        let mut promise = room.promise();
+        let mut promise = room.promise(SliceRange::ALL);
         assert!(!promise.renew(0).is_full());
         let mut worker = Worker::new(cell.clone());
         let mut stored = Vec::new();
@@ -351,7 +405,7 @@ mod tests {
             }
         }
         assert!(promise.renew(0).bytes >= SHARE_BYTES_MIN, "what was promised is kept");
-        let mut another = room.promise();
+        let mut another = room.promise(SliceRange::ALL);
         // It looks first whether compaction makes room.
         let is_full = (0..=LOOKS_MAX).any(|_| another.renew(0).is_full());
         assert!(is_full, "{:?}", another.renew(0));

@@ -58,6 +58,8 @@ pub(crate) struct StreamIn {
     pub(crate) full_since_ns: Option<u64>,
     /// Above a tier: what is applied and not acknowledged.
     pub(crate) acks: Acks,
+    /// What was charged in the logs of what is copied, and is not taken of what was promised.
+    pub(crate) journaled: u64,
 }
 
 /// The entries of a frame.
@@ -71,6 +73,19 @@ pub(crate) struct Entries<'a> {
 }
 
 impl StreamIn {
+    /// The stream of `lane` of a cell that has `lanes` of them. An earlier one is void.
+    pub(crate) fn new(
+        (cell, lane, lanes): (CellId, u8, u8),
+        origin: Arc<Origin>,
+        ring: &RingCell,
+    ) -> Self {
+        let promise = ring.room.stream(slices_of(lane, lanes));
+        origin.promises(lane, &promise);
+        let (said, full_since_ns, acks) = (None, None, Acks::default());
+        let journaled = 0;
+        Self { cell, lane, lanes, origin, said, promise, full_since_ns, acks, journaled }
+    }
+
     /// Whether its primary is to hear of `what` is promised after a position: it has not been said,
     /// or was said [`SAID_NS`] ago.
     pub(crate) fn says(&mut self, what: (u64, Promised), now_ns: u64) -> bool {
@@ -106,6 +121,7 @@ impl StreamIn {
             kept.take((entries.first, end), entries.records, entries.others_have);
         }
         let map_version = entries.map_version;
+        worker.journaled = 0;
         let mut with = With { ring, map_version, worker, now, asked_by: None };
         let mut ahead = Records::new(entries.first, entries.records);
         for (at, record) in Records::new(entries.first, entries.records).enumerate() {
@@ -117,7 +133,9 @@ impl StreamIn {
             if Some(record.position) <= *applied {
                 continue;
             }
-            match self.apply(&record.entry, &mut with) {
+            let taken = self.apply(&record.entry, &mut with);
+            self.journaled += std::mem::take(&mut with.worker.journaled);
+            match taken {
                 Ok(()) => *applied = Some(record.position),
                 Err(None) => return Taken::Later,
                 Err(Some(Reason::NoSpace)) if !self.is_full_for_long(now) => return Taken::Later,
@@ -127,7 +145,9 @@ impl StreamIn {
         }
         match *applied {
             Some(last) if last >= end => {
-                let promised = self.promise.take(entries.records.len() as u64, now.mono_ns);
+                let journaled = std::mem::take(&mut self.journaled);
+                let bytes = entries.records.len() as u64;
+                let promised = self.promise.take(bytes, journaled, now.mono_ns);
                 promised.map_or(Taken::Over, |promised| Taken::All(last, promised))
             }
             _ => Taken::Refused(Reason::Malformed),
@@ -262,6 +282,12 @@ impl StreamIn {
     }
 }
 
+/// The slices that a cell with this number of `lanes` has in `lane`.
+fn slices_of(lane: u8, lanes: u8) -> SliceRange {
+    let first = |lane: u8| (usize::from(lane) * SLICES).div_ceil(usize::from(lanes.max(1)));
+    SliceRange::new(first(lane).min(SLICES)..first(lane.saturating_add(1)).min(SLICES))
+}
+
 /// Ends the items of those of `slices` that are in `lane` of `lanes` of the primary: what is in
 /// another lane has a barrier of its own there. That cell may have more lanes than this one, or
 /// fewer.
@@ -272,9 +298,8 @@ fn end_items(
     with: &mut With<'_>,
 ) -> Result<(), Option<Reason>> {
     let (engine, flushed) = (with.ring.cell.engine(), &with.ring.flushed);
-    let lane_of = |slice: &SliceId| slice.index() * usize::from(lanes) / SLICES;
-    let of_lane = slices.iter().filter(|slice| lane_of(slice) == usize::from(lane));
-    let of_lane: Vec<_> = of_lane.collect();
+    let own = slices_of(lane, lanes);
+    let of_lane: Vec<_> = slices.iter().filter(|slice| own.contains(*slice)).collect();
     for slice in of_lane.iter().copied() {
         follows(slice)?;
         // A delayed flush is carried out once in each slice.
@@ -313,6 +338,7 @@ impl With<'_> {
                 encode_copied(*slice, engine.barrier_of(*slice), flushed.of(*slice), &mut bytes);
             }
             self.journal(tier::COPIED_STATES, &bytes)?;
+            self.worker.journaled += bytes.len() as u64;
         }
         Ok(())
     }

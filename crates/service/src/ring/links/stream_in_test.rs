@@ -5,7 +5,7 @@ use crate::fence;
 use crate::retrieve::get_shown;
 use crate::ring::copies::{Exchange, READINGS_BITS, Reach, Tail};
 use crate::ring::retries::{Asker, Known};
-use crate::ring::testing::first_cell;
+use crate::ring::testing::{first_cell, first_cell_above_a_tier};
 use crate::testing::NOW;
 use base::{Facts, Value};
 use memcache::Key;
@@ -24,16 +24,14 @@ struct Copying {
 
 impl Copying {
     fn new(lane: u8, lanes: u8) -> Self {
-        let ring = first_cell(|_| ());
+        Self::at(first_cell(|_| ()), (lane, lanes))
+    }
+
+    fn at(ring: Arc<RingCell>, (lane, lanes): (u8, u8)) -> Self {
         ring.origins.accept(SliceRange::new(0..8192), (PRIMARY, 0), EPOCH);
         let opened = ring.origins.open(PRIMARY, (lane, lanes), 1, 0);
         let (origin, next) = opened.expect("the first log");
-        let promise = ring.room.stream();
-        origin.promises(lane, &promise);
-        let (said, full_since_ns) = (None, None);
-        let acks = Acks::default();
-        let stream =
-            StreamIn { cell: PRIMARY, lane, lanes, origin, said, promise, full_since_ns, acks };
+        let stream = StreamIn::new((PRIMARY, lane, lanes), origin, &ring);
         let mut worker = Worker::new(ring.cell.clone());
         worker.begin(NOW);
         Self { ring, worker, stream, next }
@@ -171,10 +169,102 @@ fn what_follows_a_flush_in_a_tail_stays() {
 #[test]
 fn what_a_stream_was_promised_is_void_when_it_is_opened_again() {
     let copy = Copying::new(0, 1);
-    let promised = copy.stream.promise.take(0, 0).expect("it is the last");
+    let promised = copy.stream.promise.take(0, 0, 0).expect("it is the last");
     assert!(promised.bytes > 0);
-    let again = copy.ring.room.stream();
+    let again = copy.ring.room.stream(SliceRange::ALL);
     copy.stream.origin.promises(0, &again);
-    assert_eq!(copy.stream.promise.take(0, 0), None);
-    assert!(again.take(0, 0).is_some_and(|promised| promised.bytes > 0));
+    assert_eq!(copy.stream.promise.take(0, 0, 0), None);
+    assert!(again.take(0, 0, 0).is_some_and(|promised| promised.bytes > 0));
+}
+
+/// The bytes of each value of the next test.
+const VALUE: [u8; 900] = [b'v'; 900];
+
+impl Copying {
+    /// Stores a key of a slice that it copies, number `counter`.
+    fn stores_much(&mut self, counter: u64) {
+        let key = format!("key{counter}");
+        let slice = SliceId::of(key.as_bytes());
+        let change = Change::Put(Value::Parts([&VALUE, b""]), Facts::default());
+        let effect = Effect { key: key.as_bytes(), change };
+        let version = Version::new(EPOCH, counter);
+        self.takes(&[Entry::Change { slice, version, effect, tag: None }]).expect("it is followed");
+    }
+
+    /// What is promised now.
+    fn promised(&self) -> u64 {
+        self.stream.promise.take(0, 0, NOW.mono_ns).expect("it is the last").bytes
+    }
+
+    /// What the threads of the tier do, after each batch. Returns whether all that was applied is
+    /// journaled.
+    fn syncs(&mut self) -> bool {
+        self.worker.end();
+        let tiered = self.ring.cell.tiered().expect("it is above a tier");
+        (0..2).for_each(|_| tiered.sync(NOW));
+        self.worker.begin(NOW);
+        let below = self.ring.below().expect("it is in a ring");
+        below.may_acknowledge(&below.copied_ends())
+    }
+}
+
+/// Fills the log of what a cell leads until its journal grants no more.
+fn fill_what_is_led(ring: &RingCell) -> u64 {
+    let mut sink = effects::WorkerSink::new(ring.log.lanes.clone());
+    let change = Change::Put(Value::Parts([&VALUE, b""]), Facts::default());
+    let effect = Effect { key: b"key", change };
+    let key = base::KeyId { slice: SliceId::of(effect.key), hash: 0 };
+    let tiered = ring.cell.tiered().expect("it is above a tier");
+    for count in 1_u64.. {
+        use base::EffectSink as _;
+        if sink.commit(key, &effect, || Ok(Version::from_raw(count))).is_err() {
+            return count;
+        }
+        sink.end_batch();
+        tiered.write();
+        if count.is_multiple_of(256) {
+            tiered.sync(NOW);
+        }
+    }
+    unreachable!("a journal is full in the end")
+}
+
+/// Without that, a stream is held up by a change, and the word that frees room stands behind it.
+#[test]
+fn no_more_is_promised_than_the_journal_takes_and_what_takes_no_room_passes() {
+    let ring = first_cell_above_a_tier();
+    let mut copy = Copying::at(ring.clone(), (0, 1));
+    let keys = (0..).filter(|number| SliceId::of(format!("key{number}").as_bytes()).index() < 8192);
+    let mut keys = keys.peekable();
+    let mut stored = Vec::new();
+    let mut promised = copy.promised();
+    assert!(promised > 0);
+    // What was promised before stays, however much this cell writes itself.
+    assert!(fill_what_is_led(&ring) > 1_000);
+    while promised > 0 {
+        // A primary emits no more than that, but for the end of the last entry.
+        let mut left = promised;
+        while left > 0 {
+            let number = keys.next().expect("there are many");
+            copy.stores_much(number);
+            stored.push(number);
+            left = left.saturating_sub(VALUE.len() as u64);
+        }
+        assert!(copy.syncs(), "it is granted, and not journaled");
+        promised = copy.promised();
+        assert!(stored.len() < 100_000, "a journal is full in the end");
+    }
+    assert!(stored.len() > 100, "{}", stored.len());
+    // It was all written back, which is said key by key.
+    for some in stored.chunks(64) {
+        let mut bytes = Vec::new();
+        for number in some {
+            let key = format!("key{number}");
+            tier::encode_written_back(key.as_bytes(), Version::new(EPOCH, *number), &mut bytes);
+        }
+        let kind = WRITTEN_BACK_KIND;
+        copy.takes(&[Entry::Other { kind, bytes: &bytes, spends: false }]).expect("it takes none");
+        assert!(copy.syncs());
+    }
+    assert_eq!(ring.cell.tiered().map(|it| it.tier().dirty()), Some(1), "what is led itself");
 }

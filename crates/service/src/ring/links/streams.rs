@@ -1,7 +1,6 @@
 //! The streams of one worker: those of its lanes to copies, and those of other cells that it has
 //! accepted.
 
-use super::acks::Acks;
 use super::link::{Kind, Link};
 use super::role::Role;
 use super::stream_in::{Entries, StreamIn, Taken};
@@ -193,7 +192,7 @@ impl Streams {
         if !stream.acks.is_empty() || !stream.promise.is_short() {
             return true;
         }
-        let Some(promised) = stream.promise.take(0, now_ns) else { return false };
+        let Some(promised) = stream.promise.take(0, 0, now_ns) else { return false };
         let Promised { bytes: granted, wanted } = promised;
         let (lane, evicts) = (stream.lane, self.ring.cell.engine().evicts());
         let applied = || stream.origin.lock(lane).and_then(|lane| lane.applied);
@@ -268,12 +267,8 @@ impl Streams {
                 let opened = self.ring.origins.open(cell, (lane, lanes), log_incarnation, end);
                 let position = opened.as_ref().map_or(0, |(_, next)| *next);
                 Frame::StreamFrom { lane, position }.encode(out);
-                *stream = opened.map(|(origin, _)| {
-                    let promise = self.ring.room.stream();
-                    origin.promises(lane, &promise);
-                    let (full_since_ns, said, acks) = (None, None, Acks::default());
-                    StreamIn { cell, lane, lanes, origin, promise, full_since_ns, said, acks }
-                });
+                *stream = opened
+                    .map(|(origin, _)| StreamIn::new((cell, lane, lanes), origin, &self.ring));
                 add_once(&mut self.short, id);
                 (lane, stream.is_none().then_some(Reason::OldLog))
             }

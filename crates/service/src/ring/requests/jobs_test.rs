@@ -79,7 +79,7 @@ fn the_error_names_the_reason_of_the_cell_that_leads_the_range() {
     let line = |rest: &str| format!("{range} {rest}\r\n");
     assert_eq!(answer_of(None), line("leads it and cannot be reached"));
     let refused = |why: NotNow| answer_of(Some((Verdict::NotOwner, &why.text())));
-    let full = line("leads it, but its log or its memory is full");
+    let full = line("leads it, but its log, its memory or a journal is full");
     assert_eq!(refused(NotNow::NoRoom), full);
     assert_eq!(refused(NotNow::NotLed), line("has not begun to lead it"));
     let silent = answer_of(Some((Verdict::NotOwner, b"")));
