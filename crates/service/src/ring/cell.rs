@@ -8,7 +8,7 @@ use super::job::{Job, Origin};
 use super::journal_waits::JournalWaits;
 use super::retries::Tags;
 use super::routes::{self, Routes};
-use super::terms::{Term, Terms};
+use super::terms::{OF_JOURNAL, Term, Terms};
 use crate::cell::Cell;
 use crate::effect_log::EffectLog;
 use crate::replies::{log_of, several_of, with_copy};
@@ -185,6 +185,12 @@ impl RingCell {
         host: RingHost,
     ) -> Result<Arc<Self>, NoLog> {
         let log = cell.effect_log().ok_or(NoLog)?;
+        if let Some(below) = cell.tiered().and_then(|tiered| tiered.member()) {
+            for (lane, log) in log.lanes.logs() {
+                let marks: Vec<_> = below.waits_for(lane).into_iter().collect();
+                log.set_level(OF_JOURNAL, &marks);
+            }
+        }
         let terms = Terms::new();
         let nothing = Map::new(identity.ring, u32::MAX, 1);
         let routes = Routes::of(&nothing, identity.cell, &terms, |_| true, |_| 0);
@@ -247,6 +253,7 @@ impl RingCell {
             waiting.into_iter().for_each(|worker| self.post(worker, Mail::Journaled));
         } else {
             self.release(lane, self.terms.held());
+            self.release_level(lane, OF_JOURNAL);
         }
     }
 

@@ -18,7 +18,7 @@ use super::worker::RingWorker;
 use base::{Now, SliceId};
 use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, expiry};
 use peer::{Frame, Purpose};
-use ring::{CellId, Durability};
+use ring::CellId;
 use session::{
     Answer, BatchEnd, Cause, Completions, Conn, ConnId, Handler, LogId, Order, Outcome, Passed,
     Plain, Prompt, Reply, Serve, Session, Ticket, Waited, WorkerId,
@@ -189,11 +189,9 @@ impl Handler for RingService {
 
     fn confirm(&self) -> bool {
         let executor = &self.worker.jobs.executor;
-        let is_asynchronous = executor.consistency().durability == Durability::D0;
         let replies = self.worker.service().worker.replies.as_ref();
-        is_asynchronous
-            || replies
-                .is_none_or(|replies| executor.used().all(|level| replies.is_settled_at(level)))
+        let is_settled = |level| replies.is_none_or(|replies| replies.is_settled_at(level));
+        executor.awaited().iter().all(is_settled)
     }
 
     fn executes_again(&mut self, gets: u32) {

@@ -18,6 +18,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// How long a level is not used again. No reply waits for so long.
 const REST_NS: u64 = 10_000_000_000;
 
+/// Above a tier: what replies wait for at d0, the journal of this cell. It is of no leadership.
+pub(crate) const OF_JOURNAL: Level = Level::new(LEVELS as u8 - 1).expect("there is a last level");
+
 /// One leadership: a range in an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Term {
@@ -72,7 +75,7 @@ impl Terms {
             Place::Held(_) => false,
             Place::Over(since_ns) => now_ns.saturating_sub(*since_ns) > REST_NS,
         };
-        let at = places.iter().position(is_free)?;
+        let at = places[..OF_JOURNAL.index()].iter().position(is_free)?;
         places[at] = Place::Held(term);
         self.stops_at_s[at].store(0, Ordering::Release);
         self.until_ns[at].store(until_ns, Ordering::Release);
@@ -130,9 +133,10 @@ mod tests {
     fn a_level_rests_before_it_is_used_again_and_hears_nothing_of_its_old_term() {
         let terms = Terms::new();
         let term = |epoch| Term { range: RangeId(1), epoch };
-        for epoch in 0..LEVELS as u32 {
+        for epoch in 0..OF_JOURNAL.index() as u32 {
             let level = terms.begin(term(epoch), 5, 0).expect("there are as many");
             assert_eq!(terms.until_ns(level), 5);
+            assert_ne!(level, OF_JOURNAL);
         }
         assert_eq!(terms.begin(term(99), 5, 0), None);
         let level = terms.end(term(3), 100).expect("it is held");

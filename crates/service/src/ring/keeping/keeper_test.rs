@@ -2,12 +2,11 @@
 
 use super::keeper::Keeper;
 use crate::ring::cell::{Finding, RingCell};
-use crate::ring::terms::Term;
+use crate::ring::terms::{OF_JOURNAL, Term};
 use crate::ring::testing::{first_cell, first_cell_finding, formed, formed_with};
 use crate::testing::NOW;
 use crate::worker::Worker;
 use base::Now;
-use effects::LEVELS;
 use engine::Put;
 use ring::{CellId, Command, Map, RangeId, Why};
 use std::collections::BTreeMap;
@@ -70,7 +69,7 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
     });
     let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
     let other = |epoch| Term { range: RangeId(99), epoch };
-    for epoch in 1..LEVELS as u32 {
+    for epoch in 1..OF_JOURNAL.index() as u32 {
         ring.terms.begin(other(epoch), 0, NOW.mono_ns).expect("a level");
     }
     let (first, second) = (map.ranges[0].id, map.ranges[1].id);

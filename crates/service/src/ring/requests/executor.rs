@@ -17,6 +17,7 @@ use crate::ring::retries::outcome;
 use crate::ring::retries::tag_state;
 use crate::ring::retries::{AskedBy, Asker, Changes, Known, RequestTag};
 use crate::ring::routes::{Routes, Target};
+use crate::ring::terms::OF_JOURNAL;
 use crate::service::Service;
 use base::{Now, SliceId};
 use effects::{Level, Levels, Made, WorkerSink};
@@ -196,9 +197,18 @@ impl Executor {
         lasts
     }
 
-    /// What is executed next is at this level.
+    /// What is executed next is at this level. At d0 its reply waits for no copy, but above a tier
+    /// for the journal of this cell.
     #[inline]
-    fn is_next(&mut self, level: Level, durability: Durability, fences: Option<(SliceId, u32)>) {
+    fn is_next(
+        &mut self,
+        mut level: Level,
+        mut durability: Durability,
+        fences: Option<(SliceId, u32)>,
+    ) {
+        if durability == Durability::D0 && self.ring.below().is_some() {
+            (level, durability) = (OF_JOURNAL, Durability::D1);
+        }
         if let Some(replies) = &mut self.inner.worker.replies {
             (replies.level, replies.durability, replies.fences) = (level, durability, fences);
         }
@@ -235,9 +245,16 @@ impl Executor {
         }
     }
 
-    /// The levels that the batch has used.
-    pub(crate) fn used(&self) -> impl Iterator<Item = Level> {
-        self.used.iter()
+    /// The levels that must have passed all that the batch has shown to plain reads.
+    pub(crate) fn awaited(&self) -> Levels {
+        let mut levels = self.used;
+        if self.consistency().durability == Durability::D0 {
+            levels = Levels::default();
+            if self.ring.below().is_some() {
+                levels.insert(OF_JOURNAL);
+            }
+        }
+        levels
     }
 
     /// Ends the batch. Returns whether its replies may leave: `fresh` is read only if they show
@@ -248,7 +265,7 @@ impl Executor {
             return true;
         }
         let fresh_ns = fresh().mono_ns;
-        let may_answer = self.used().all(|level| self.ring.terms.until_ns(level) > fresh_ns);
+        let may_answer = self.used.iter().all(|level| self.ring.terms.until_ns(level) > fresh_ns);
         self.used = Levels::default();
         may_answer
     }
@@ -500,3 +517,7 @@ impl Executor {
         self.gated()
     }
 }
+
+#[cfg(test)]
+#[path = "executor_test.rs"]
+mod tests;
