@@ -27,6 +27,14 @@ struct Range {
     led: u64,
 }
 
+/// Slices that this cell copies, of which everything of earlier epochs is below.
+struct Below {
+    slices: SliceRange,
+    epoch: u32,
+    /// The logs of what is copied had ended here when that was said.
+    ends: Vec<u64>,
+}
+
 /// Says whether the leases of a level last still.
 type Lease = Box<dyn Fn(Level) -> bool + Send + Sync>;
 
@@ -42,6 +50,8 @@ pub(crate) struct InRing {
     /// What was written back, and the copies do not know yet. Each round of the flusher is taken
     /// before the next begins, so it bounds this.
     written_back: Mutex<Vec<WrittenBack>>,
+    /// What primaries have said last, each of its slices.
+    below: Mutex<Vec<Below>>,
     /// What this cell leads: a few ranges.
     ranges: Mutex<Vec<Range>>,
 }
@@ -55,6 +65,7 @@ impl InRing {
             floors,
             lease: OnceLock::new(),
             written_back: Mutex::new(Vec::new()),
+            below: Mutex::new(Vec::new()),
             ranges: Mutex::new(Vec::new()),
         }
     }
@@ -91,6 +102,21 @@ impl InRing {
     /// What was written back since this was asked last.
     pub(crate) fn take_written_back(&self) -> Vec<WrittenBack> {
         std::mem::take(&mut lock(&self.written_back))
+    }
+
+    /// Everything of `slices` of epochs before `epoch` is below, or was changed since.
+    pub(crate) fn are_below(&self, slices: SliceRange, epoch: u32) {
+        let ends = self.copied.logs().map(|(_, log)| log.end()).collect();
+        let mut below = lock(&self.below);
+        below.retain(|it| it.slices != slices);
+        below.push(Below { slices, epoch, ends });
+    }
+
+    /// What was said so, as far as everything that had come by then `is_written`.
+    pub(crate) fn take_below(&self, is_written: impl Fn(&[u64]) -> bool) -> Vec<(SliceRange, u32)> {
+        let mut below = lock(&self.below);
+        let taken = below.extract_if(.., |it| is_written(&it.ends));
+        taken.map(|it| (it.slices, it.epoch)).collect()
     }
 
     /// Leads `slices` from now on, at this level; below as soon as the flusher comes to it.

@@ -242,6 +242,26 @@ impl Member<'_> {
         matches!(step, Step::Done)
     }
 
+    /// The primary of `slices` says that everything of epochs before `epoch` is below, or was
+    /// changed since: what came before leaves the index soon, once it is written.
+    pub fn are_below(&self, slices: SliceRange, epoch: u32) {
+        self.ring.are_below(slices, epoch);
+    }
+
+    /// Takes out of the index what primaries have said to be below.
+    pub(crate) fn drop_below(&self) {
+        let journal = &self.layers.journal;
+        for (slices, epoch) in self.ring.take_below(|ends| journal.has_written(ends)) {
+            let stays = |hash: KeyHash, entry: &Entry| {
+                !slices.contains(hash.slice()) || entry.version.epoch() >= epoch
+            };
+            let mut at = Some(Cursor::default());
+            while let Some(cursor) = at {
+                at = self.layers.index.walk(cursor, stays);
+            }
+        }
+    }
+
     /// Whether floors are to be written to the disk soon: the journal should be synced at once.
     #[must_use]
     pub fn has_floors_to_save(&self) -> bool {

@@ -485,7 +485,10 @@ impl Tier {
             true => u64::MAX,
             false => now.mono_ns.saturating_sub(self.config.age_ns),
         };
-        let led = self.member().map_or(Ok(()), |member| member.lead_below());
+        let led = self.member().map_or(Ok(()), |member| {
+            member.drop_below();
+            member.lead_below()
+        });
         self.keep_given()?;
         let flushed = flusher::flush(&self.layers, now, before_ns);
         self.layers.backend.tidy();

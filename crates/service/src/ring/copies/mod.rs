@@ -4,6 +4,7 @@
 //! To read it, begin with `copy` and `origin`, the two ends of a stream; then `room`. `kept`,
 //! `tail` and `exchange` are for three copies.
 
+pub(super) mod below;
 mod copy;
 mod exchange;
 mod kept;

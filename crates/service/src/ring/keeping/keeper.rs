@@ -18,6 +18,7 @@ use super::learners::{Learners, Stepped};
 use super::led::led;
 use super::part::{Part, PartChange};
 use super::readers::Readers;
+use super::settling::Settling;
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::copies::Exchange;
 use crate::ring::jump::{COUNTER_JUMP, jump};
@@ -68,6 +69,8 @@ pub struct Keeper {
     /// Above a tier, by range that this cell is to lead and has copied until then: how far its
     /// journal is.
     promoted: BTreeMap<RangeId, Promoted>,
+    /// What it leads since, as long as something of that is not below.
+    settling: Settling,
 }
 
 /// How far the journal of a cell is that is to lead what it has copied: what was copied of a range
@@ -105,6 +108,7 @@ impl Keeper {
             ends_lives: false,
             known: BTreeSet::new(),
             promoted: BTreeMap::new(),
+            settling: Settling::default(),
         }
     }
 
@@ -191,6 +195,7 @@ impl Keeper {
         let (map, ring) = (self.map.clone(), self.ring.clone());
         let led = led(&map, &self.parts, &ring.terms);
         let has_flushed = flushes::carry_out(&led, (&map, &ring), &mut self.worker, now);
+        let has_settled = self.settling.step(&ring, &mut self.worker, now);
         let Stepped { changes, goes_on: is_learning } =
             self.learners.step(&led, &ring, &mut self.worker, now);
         if changes {
@@ -201,7 +206,7 @@ impl Keeper {
         self.learners.find_ready_again(&led, &ring, now);
         self.worker.end();
         for (lane, _) in ring.log.lanes.logs() {
-            if is_learning || has_flushed || has_appended {
+            if is_learning || has_flushed || has_appended || has_settled {
                 ring.mail_appended(lane.index());
             }
         }
@@ -399,7 +404,9 @@ impl Keeper {
             tiered.press();
             tiered.press_flusher();
         }
-        self.promoted.remove(&range.id);
+        if self.promoted.remove(&range.id).is_some() && !range.copies.is_empty() {
+            self.settling.begin(term, range.slices());
+        }
         self.begun.push(range.slices());
         self.ring.log.set_doubt(level, false);
         self.ring.log.set_alone(level, true);

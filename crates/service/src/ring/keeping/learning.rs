@@ -14,6 +14,7 @@
 //! Ready     the map may make it a copy
 //! ```
 
+use super::cut::Cut;
 use super::walk::Walk;
 use crate::ring::cell::RingCell;
 use crate::ring::copies::Copy;
@@ -27,9 +28,6 @@ use engine::{Engine, ItemSink, More, WalkedItem};
 use ring::CellId;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// How often it is looked whether all is written back.
-const LOOK_NS: u64 = 500_000_000;
 
 /// Items that one step of a walk passes at least.
 const ITEMS: u32 = 512;
@@ -60,19 +58,16 @@ pub(crate) struct Learning {
     /// The version of the map in which it began.
     pub(crate) since: u64,
     pub(crate) progress: Progress,
-    /// Above a tier: up to which segment of the journal all is to be written back, and how often
-    /// the journal had been repaired then.
-    cut: Option<(u32, u64)>,
-    /// When it was looked last whether it is.
-    looked_ns: u64,
+    /// Above a tier: until where all is to be written back.
+    cut: Cut,
     /// Since when it has no reader, or a walk appends nothing; 0 while it goes on.
     stands_since_ns: u64,
 }
 
 impl Learning {
     pub(crate) fn new(cell: CellId, since: u64) -> Self {
-        let (progress, cut) = (Progress::Waiting, None);
-        Self { cell, since, progress, cut, looked_ns: 0, stands_since_ns: 0 }
+        let (progress, cut) = (Progress::Waiting, Cut::default());
+        Self { cell, since, progress, cut, stands_since_ns: 0 }
     }
 
     /// Whether it is sent the changes of the range.
@@ -164,7 +159,8 @@ impl Learning {
                 }
             }
             Progress::Dirty => {
-                if self.is_written_back(slices, ring, now) {
+                // What the learner was not sent as changes: it has no journal of it.
+                if self.cut.is_written_back(slices, ring, now) {
                     self.progress = Progress::Counted;
                     return true;
                 }
@@ -181,33 +177,6 @@ impl Learning {
             }
         }
         false
-    }
-}
-
-impl Learning {
-    /// Whether all that the learner was not sent as changes is written back, or was changed since:
-    /// it has no journal of it.
-    fn is_written_back(&mut self, slices: SliceRange, ring: &RingCell, now: Now) -> bool {
-        let Some((tiered, below)) = ring.cell.tiered().zip(ring.below()) else { return true };
-        if now.mono_ns < self.looked_ns + LOOK_NS {
-            return false;
-        }
-        self.looked_ns = now.mono_ns;
-        // It is sent as changes whatever is journaled after this; what is written once more lies
-        // after it, and is not newer.
-        let Some(repairs) = below.repairs() else { return false };
-        let cut = self.cut.filter(|(_, as_of)| *as_of == repairs).map(|(cut, _)| cut);
-        let Some(cut) = cut.or_else(|| below.cut()) else {
-            tiered.press();
-            return false;
-        };
-        self.cut = Some((cut, repairs));
-        // A repair that came in between may have moved what is older.
-        let is = below.is_written_back(slices, cut) && below.repairs() == Some(repairs);
-        if !is {
-            tiered.want_all();
-        }
-        is
     }
 }
 

@@ -4,6 +4,7 @@
 //! wait for, and `learners`. What takes several steps is `emptying`, `exchanging`, `hold`, and
 //! `learning` with its `walk`.
 
+mod cut;
 mod emptying;
 mod exchanging;
 mod flushes;
@@ -16,6 +17,7 @@ mod learning;
 mod led;
 mod part;
 mod readers;
+mod settling;
 mod walk;
 
 pub use keeper::Keeper;

@@ -3,10 +3,10 @@
 use super::acks::Acks;
 use crate::fence;
 use crate::ring::cell::RingCell;
-use crate::ring::copies::slice_state;
 use crate::ring::copies::{
     ENTRY_KIND, Lane, OldEntry, Origin, Promised, REACH_KIND, StreamPromise, WRITTEN_BACK_KIND,
 };
+use crate::ring::copies::{below, slice_state};
 use crate::ring::jump::{COUNTER_JUMP, jump};
 use crate::ring::reason::Reason;
 use crate::ring::retries::outcome::Outcome;
@@ -251,6 +251,18 @@ impl StreamIn {
                     }
                 }
                 with.journal_states(&learned)?;
+            }
+            below::KIND => {
+                let (slices, epoch) = below::decode(bytes).ok_or(malformed)?;
+                // What is in another lane may not have come.
+                let (of, own) = (slices.numbers(), slices_of(self.lane, self.lanes).numbers());
+                let of_lane = of.start.max(own.start)..of.end.min(own.end);
+                let first = SliceId::new(of_lane.start).filter(|_| !of_lane.is_empty());
+                if let (Some(below), Some(first)) = (with.ring.below(), first)
+                    && self.accepts(first, None, with)
+                {
+                    below.are_below(SliceRange::new(of_lane), epoch);
+                }
             }
             WRITTEN_BACK_KIND => with.journal(tier::WRITTEN_BACK, bytes)?,
             fence::KIND => {

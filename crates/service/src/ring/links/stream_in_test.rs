@@ -183,11 +183,16 @@ const VALUE: [u8; 900] = [b'v'; 900];
 impl Copying {
     /// Stores a key of a slice that it copies, number `counter`.
     fn stores_much(&mut self, counter: u64) {
+        self.stores_in(EPOCH, counter);
+    }
+
+    /// The same in this epoch.
+    fn stores_in(&mut self, epoch: u32, counter: u64) {
         let key = format!("key{counter}");
         let slice = SliceId::of(key.as_bytes());
         let change = Change::Put(Value::Parts([&VALUE, b""]), Facts::default());
         let effect = Effect { key: key.as_bytes(), change };
-        let version = Version::new(EPOCH, counter);
+        let version = Version::new(epoch, counter);
         self.takes(&[Entry::Change { slice, version, effect, tag: None }]).expect("it is followed");
     }
 
@@ -206,6 +211,11 @@ impl Copying {
         let below = self.ring.below().expect("it is in a ring");
         below.may_acknowledge(&below.copied_ends())
     }
+}
+
+/// Numbers of keys of slices that the cell copies.
+fn numbers() -> impl Iterator<Item = u64> {
+    (1..).filter(|number| SliceId::of(format!("key{number}").as_bytes()).index() < 8192)
 }
 
 /// Fills the log of what a cell leads until its journal grants no more.
@@ -234,8 +244,7 @@ fn fill_what_is_led(ring: &RingCell) -> u64 {
 fn no_more_is_promised_than_the_journal_takes_and_what_takes_no_room_passes() {
     let ring = first_cell_above_a_tier();
     let mut copy = Copying::at(ring.clone(), (0, 1));
-    let keys = (0..).filter(|number| SliceId::of(format!("key{number}").as_bytes()).index() < 8192);
-    let mut keys = keys.peekable();
+    let mut keys = numbers();
     let mut stored = Vec::new();
     let mut promised = copy.promised();
     assert!(promised > 0);
@@ -267,4 +276,29 @@ fn no_more_is_promised_than_the_journal_takes_and_what_takes_no_room_passes() {
         assert!(copy.syncs());
     }
     assert_eq!(ring.cell.tiered().map(|it| it.tier().dirty()), Some(1), "what is led itself");
+}
+
+/// Another copy has had that from the primary of before, which has ended, and leads now.
+#[test]
+fn what_a_new_primary_says_to_be_below_leaves_the_index_of_a_copy() {
+    let ring = first_cell_above_a_tier();
+    let mut copy = Copying::at(ring.clone(), (0, 1));
+    let (slices, mut keys) = (SliceRange::new(0..8192), numbers());
+    (0..2).for_each(|_| copy.stores_much(keys.next().expect("there are many")));
+    assert!(copy.syncs());
+    ring.origins.accept(slices, (PRIMARY, 0), EPOCH + 1);
+    copy.stores_in(EPOCH + 1, keys.next().expect("there are many"));
+    let tier = ring.cell.tiered().expect("it is above a tier").tier().clone();
+    let mut dirty_after = |slices, epoch| {
+        let (kind, bytes) = (below::KIND, below::encode(slices, epoch));
+        copy.takes(&[Entry::Other { kind, bytes: &bytes, spends: false }]).expect("it is followed");
+        assert!(copy.syncs());
+        tier.flush(NOW, true).expect("nothing is led");
+        tier.dirty()
+    };
+    assert_eq!(dirty_after(slices, EPOCH), 3, "nothing is older than that");
+    assert_eq!(dirty_after(SliceRange::new(8192..16384), EPOCH + 1), 3, "of other slices");
+    assert_eq!(dirty_after(slices, EPOCH + 1), 1, "what came in the new epoch");
+    ring.origins.seal(slices);
+    assert_eq!(dirty_after(slices, EPOCH + 2), 1, "it does not follow that cell any more");
 }
