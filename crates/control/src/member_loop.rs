@@ -108,6 +108,7 @@ impl MemberLoop {
         self.record(&Map::new(first.ring, u32::MAX, 1), &first, true);
         let start = self.clock.now();
         let mut member = Member::new(self.me, first.clone(), self.knows_time, start);
+        member = member.of_life(self.incarnation);
         let mut past = Past::default();
         // At first all may run.
         past.present.hear(first.cells.keys().copied(), start.mono_ns);

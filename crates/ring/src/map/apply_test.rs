@@ -4,6 +4,7 @@ use super::command::{Addresses, Command, Refusal, Started, Verdict, Why};
 use super::ring_map::{Map, Range};
 use crate::ids::{CellId, Incarnation};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
+use std::collections::BTreeSet;
 
 fn started(incarnation: u64) -> Started {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
@@ -75,7 +76,11 @@ fn a_cell_that_has_its_journal_leads_again_what_it_led_alone_and_nothing_is_lost
             assert_eq!(range.losses, 0);
             assert_eq!(range.is_recovered, range.primary == CellId(order[1]), "{range:?}");
             assert_eq!((range.primary, range.copies.len()), (CellId(order[1]), 0));
+            assert_eq!(range.journals, [CellId(order[0])], "it is waited for");
         }
+        let (at, cell) = (map.ranges[0].stamp(), CellId(order[0]));
+        assert!(!is_applied(&mut map, Command::Learn { at, cell }), "its journal counts");
+        assert!(is_applied(&mut map, Command::Drop { at, cell, why: Why::Ended }));
         let at = map.ranges[0].stamp();
         assert!(is_applied(&mut map, Command::Learn { at, cell: CellId(order[0]) }));
         let at = map.ranges[0].stamp();
@@ -90,6 +95,47 @@ fn a_cell_that_has_its_journal_leads_again_what_it_led_alone_and_nothing_is_lost
         let range = &map.ranges[0];
         assert_eq!((range.losses, range.is_recovered, range.epoch), (1, false, at + 1));
     }
+}
+
+/// Two cells that had a range lose power, and the disk of one is lost.
+#[test]
+fn of_two_cells_that_end_together_the_one_that_has_its_journal_leads_in_any_order_of_starts() {
+    let start = |cell: u32, has_journal| Command::Start {
+        cell: CellId(cell),
+        started: Started { has_journal, ..started(2) },
+    };
+    for (range, has, lacks) in [(0, 1, 2), (0, 2, 1), (1, 1, 2), (1, 2, 1)] {
+        for order in [[has, lacks], [lacks, has]] {
+            let mut map = formed(2, 2);
+            for cell in order {
+                assert!(is_applied(&mut map, start(cell, cell == has)));
+            }
+            let range = &map.ranges[range];
+            assert_eq!((range.primary, range.losses), (CellId(has), 0), "{order:?}");
+            assert!(range.is_recovered && range.copies.is_empty() && range.journals.is_empty());
+        }
+    }
+    // The other one never returns.
+    for range in [0, 1] {
+        let mut map = formed(2, 2);
+        assert!(is_applied(&mut map, start(1, true)));
+        let (at, cell) = (map.ranges[range].stamp(), CellId(1));
+        assert_eq!(
+            (map.ranges[range].primary, &map.ranges[range].journals[..]),
+            (CellId(2), &[cell][..])
+        );
+        assert!(is_applied(&mut map, Command::Promote { at, cell, why: Why::Silent }));
+        assert_eq!((map.ranges[range].primary, map.ranges[range].is_recovered), (cell, true));
+    }
+    // It has gone on alone in between: it may have acknowledged what the journal lacks.
+    let mut map = formed(2, 2);
+    assert!(is_applied(&mut map, start(2, true)));
+    let (at, cell) = (map.ranges[0].stamp(), CellId(2));
+    assert!(is_applied(&mut map, Command::Drop { at, cell, why: Why::Ended }));
+    let at = map.ranges[0].stamp();
+    assert!(!is_applied(&mut map, Command::Promote { at, cell, why: Why::Silent }));
+    assert!(is_applied(&mut map, start(1, false)));
+    assert_eq!((map.ranges[0].primary, map.ranges[0].losses), (CellId(1), 1));
 }
 
 #[test]
@@ -167,7 +213,7 @@ fn a_new_life_proves_that_the_one_before_has_ended() {
 }
 
 fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
-    let kind = prop_oneof![Just(0_u8), Just(1), Just(2), Just(3), Just(4), Just(5), Just(6)];
+    let kind = prop_oneof![0_u8..=7, Just(1), Just(7), Just(7)];
     proptest::collection::vec((kind, any::<u8>(), any::<u8>(), any::<bool>()), 0..200)
 }
 
@@ -175,7 +221,16 @@ proptest! {
     #[test]
     fn no_order_breaks_the_map(cells in 1_u32..6, copies in 1_u8..4, list in commands()) {
         let mut map = formed(cells, copies);
+        // By range, the cells that have all that was acknowledged, in memory or in a journal.
+        let of = |range: &Range| range.in_sync().collect::<BTreeSet<_>>();
+        let mut have: Vec<_> = map.ranges.iter().map(of).collect();
         for (kind, range, cell, fresh) in list {
+            // What a primary acknowledges while it waits for no journal has nobody else.
+            for (range, have) in map.ranges.iter().zip(&mut have) {
+                if range.journals.is_empty() && fresh {
+                    have.retain(|cell| range.is_in_sync(*cell));
+                }
+            }
             let cell = CellId(u32::from(cell) % (cells + 1) + 1);
             let range = &map.ranges[usize::from(range) % map.ranges.len()];
             let mut at = range.stamp();
@@ -188,6 +243,10 @@ proptest! {
                 3 => Command::Drop { at, cell, why: Why::Silent },
                 4 => Command::Learn { at, cell },
                 5 => Command::Admit { at, cell },
+                7 => {
+                    let started = Started { has_journal: true, ..started(life + 1) };
+                    Command::Start { cell, started }
+                }
                 _ => Command::Settle { at },
             };
             let before = map.clone();
@@ -196,11 +255,22 @@ proptest! {
                 Verdict::Applied { version, .. } => assert_eq!(version, before.version + 1),
             }
             assert_eq!(map.fault(), None);
-            for (old, new) in before.ranges.iter().zip(&map.ranges) {
-                let (was_in_sync, is_new) = (old.is_in_sync(new.primary), new.epoch > old.epoch);
+            let is_new_life = map.cells.get(&cell).map(|it| it.started.incarnation)
+                != before.cells.get(&cell).map(|it| it.started.incarnation);
+            for ((old, new), have) in before.ranges.iter().zip(&map.ranges).zip(&mut have) {
+                let is_new = new.epoch > old.epoch;
                 assert!(new.epoch >= old.epoch && new.config >= old.config);
-                assert!(was_in_sync, "only what has all may lead");
-                assert_eq!(is_new, new.primary != old.primary || new.losses > old.losses);
+                if is_new_life && kind == 1 {
+                    have.remove(&cell);
+                }
+                if new.losses > old.losses {
+                    *have = of(new);
+                }
+                have.extend((kind == 5 && new.is_in_sync(cell)).then_some(cell));
+                let mut counts = new.in_sync().chain(new.journals.iter().copied());
+                assert!(counts.all(|cell| have.contains(&cell)), "only what has all counts");
+                let begins = new.primary != old.primary || new.losses > old.losses;
+                assert!(is_new == begins || is_new && kind == 7 && new.is_recovered);
             }
         }
     }

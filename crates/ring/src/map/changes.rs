@@ -61,6 +61,13 @@ fn of_range(old: &Range, new: &Range, wanted: u8, lines: &mut Vec<String>) {
     for cell in old.copies.iter().filter(left) {
         lines.push(format!("range {id}: cell {cell} is no longer a copy"));
     }
+    for cell in new.journals.iter().filter(|cell| !old.journals.contains(cell)) {
+        lines.push(format!("range {id}: cell {cell} has it in its journal"));
+    }
+    let counts_no_more = |cell: &&CellId| !new.has(**cell);
+    for cell in old.journals.iter().filter(counts_no_more) {
+        lines.push(format!("range {id}: the journal of cell {cell} is of no use any more"));
+    }
     for cell in new.copies.iter().filter(|cell| !old.is_in_sync(**cell)) {
         lines.push(format!("range {id}: cell {cell} is a copy"));
     }

@@ -51,6 +51,8 @@ pub enum Why {
     Broken,
     /// It takes no more changes: its memory is full, or it is late.
     Refuses,
+    /// It has started again, and has what it had in its journal alone.
+    Ended,
 }
 
 impl Why {
@@ -60,6 +62,7 @@ impl Why {
             Self::Silent => format!("cell {cell} is silent"),
             Self::Broken => format!("the connections of cell {cell} are broken"),
             Self::Refuses => format!("cell {cell} takes no more changes"),
+            Self::Ended => format!("cell {cell} has started again"),
         }
     }
 }
@@ -90,7 +93,8 @@ pub enum Command {
         /// Its start.
         started: Started,
     },
-    /// A copy becomes the primary, since the present one is silent. The other copies stay.
+    /// A copy becomes the primary, since the present one is silent. The other copies stay. Likewise
+    /// a cell whose journal counts, where no copy is heard: then no other copy stays.
     Promote {
         /// What the copy has seen.
         at: Stamp,
@@ -100,7 +104,7 @@ pub enum Command {
         #[serde(default)]
         why: Why,
     },
-    /// The primary goes on without a copy or a learner.
+    /// The primary goes on without a copy or a learner, or without a cell whose journal counts.
     Drop {
         /// What the primary has seen.
         at: Stamp,

@@ -67,10 +67,15 @@ pub struct Range {
     pub learner_since: u64,
     /// How often its last copy was lost, and it began again empty.
     pub losses: u32,
-    /// Whether its primary has begun this epoch with what its journal has: the life of its last
-    /// copy had ended.
+    /// Whether its primary has begun this epoch with what its journal has: its earlier life, in
+    /// which it was in sync, had ended.
     #[serde(default, skip_serializing_if = "is_no")]
     pub is_recovered: bool,
+    /// Who has all that was acknowledged in its journal alone: its life in which it was in sync has
+    /// ended, and the primary has not gone on without it since. The primary serves nothing before
+    /// it drops these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub journals: Vec<CellId>,
 }
 
 impl Range {
@@ -97,10 +102,10 @@ impl Range {
         self.in_sync().count() < usize::from(wanted)
     }
 
-    /// Whether `cell` has a part in it.
+    /// Whether `cell` has a part in it, or its journal counts.
     #[must_use]
     pub fn has(&self, cell: CellId) -> bool {
-        self.is_in_sync(cell) || self.learner == Some(cell)
+        self.is_in_sync(cell) || self.learner == Some(cell) || self.journals.contains(&cell)
     }
 
     /// What a command about it is compared with.
@@ -127,6 +132,7 @@ impl Range {
         self.is_recovered = false;
         self.primary = primary;
         self.copies.retain(|copy| *copy != primary);
+        self.journals.retain(|cell| *cell != primary);
         self.learner = None;
         self.changes();
         Ok(())
@@ -134,25 +140,31 @@ impl Range {
 
     fn drops(&mut self, cell: CellId) {
         self.copies.retain(|copy| *copy != cell);
+        self.journals.retain(|it| *it != cell);
         self.learner = self.learner.filter(|learner| *learner != cell);
         self.changes();
     }
 
     /// The life of `cell` in which it had its part has ended, which is proven. A primary is
-    /// followed by its first copy. Where it was the last, it begins again itself: that is a loss,
-    /// unless it `has_journal`.
+    /// followed by its first copy; without one, by itself if it `has_journal`, or by another cell
+    /// whose journal counts. Where there is none, it begins again itself: that is a loss.
     fn loses(&mut self, cell: CellId, has_journal: bool) -> Result<(), Refusal> {
         if !self.has(cell) {
             return Ok(());
         }
+        let keeps = has_journal && self.learner != Some(cell);
         if self.primary != cell {
             self.drops(cell);
+            self.journals.extend(keeps.then_some(cell));
             return Ok(());
         }
-        let next = self.copies.first().copied();
+        let copy = self.copies.first().copied();
+        let journal = keeps.then_some(cell).or_else(|| self.journals.first().copied());
+        let next = copy.or(journal);
         self.begins_epoch(next.unwrap_or(cell))?;
-        self.is_recovered = next.is_none() && has_journal;
-        self.losses += u32::from(next.is_none() && !has_journal);
+        self.is_recovered = copy.is_none() && next.is_some();
+        self.journals.extend((keeps && next != Some(cell)).then_some(cell));
+        self.losses += u32::from(next.is_none());
         Ok(())
     }
 }
@@ -243,7 +255,8 @@ impl Map {
                 return Some(format!("range {} begins at {}, not {next}", range.id, range.start));
             }
             next = range.end;
-            let mut cells: Vec<_> = range.in_sync().chain(range.learner).collect();
+            let journals = range.journals.iter().copied();
+            let mut cells: Vec<_> = range.in_sync().chain(range.learner).chain(journals).collect();
             let count = cells.len();
             cells.sort_unstable();
             cells.dedup();
@@ -325,6 +338,7 @@ impl Map {
             learner_since: 0,
             losses: 0,
             is_recovered: false,
+            journals: Vec::new(),
         };
         self.ranges = (0..count).map(range).collect();
     }
@@ -350,10 +364,17 @@ impl Map {
 
     fn promote(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
         let range = self.range_at(at)?;
-        if !range.copies.contains(&cell) {
+        let is_journal = range.journals.contains(&cell);
+        if !is_journal && !range.copies.contains(&cell) {
             return Err(Refusal::NotEligible);
         }
-        range.begins_epoch(cell)
+        range.begins_epoch(cell)?;
+        if is_journal {
+            // It has nothing in memory that it could exchange with them.
+            range.copies.clear();
+            range.is_recovered = true;
+        }
+        Ok(())
     }
 
     fn drop_copy(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
@@ -395,6 +416,7 @@ impl Map {
         let range = self.range_at(at)?;
         range.begins_epoch(cell)?;
         range.copies.clear();
+        range.journals.clear();
         range.losses += 1;
         Ok(())
     }

@@ -89,13 +89,18 @@ impl Choice {
         (map, me, peers): (&Map, CellId, &Peers),
         now_ns: u64,
     ) -> Option<CellId> {
-        if !lacks_copy(range, map) || range.learner.is_some() {
+        // Nothing is served until it goes on without the journals: that comes first.
+        let is_served = range.journals.is_empty();
+        if !lacks_copy(range, map) || range.learner.is_some() || !is_served {
             return None;
         }
         let parts = |cell: CellId| map.ranges.iter().filter(|range| range.has(cell)).count();
         let may_learn = |cell: CellId| {
             let is_witness = map.cells.get(&cell).is_none_or(|cell| cell.is_witness);
-            !range.has(cell) && !is_witness && now_ns >= self.rests_until_ns(range.id, cell)
+            // Where it is waited for by its journal alone, that is over soon.
+            let is_awaited = |of: &Range| of.primary == me && of.journals.contains(&cell);
+            let is_free = !range.has(cell) && !map.ranges.iter().any(is_awaited);
+            is_free && !is_witness && now_ns >= self.rests_until_ns(range.id, cell)
         };
         // What it holds is of all its parts alike, as far as is known.
         let needed = self.memory.used_bytes / parts(me).max(1) as u64;

@@ -80,7 +80,8 @@ pub enum Event {
         /// The learner.
         cell: CellId,
     },
-    /// A copy or a learner takes no more of a range's changes.
+    /// A copy or a learner takes no more of a range's changes; or the primary can do without the
+    /// journal of a cell.
     Refuses {
         /// The range, as the map has it.
         at: Stamp,

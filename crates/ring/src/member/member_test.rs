@@ -5,7 +5,7 @@ use super::event::{Effect, Event, Heartbeat, Memory, Outcome};
 use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
-use crate::map::{Addresses, Command, Map, Refusal, Stamp, Started, Verdict};
+use crate::map::{Addresses, Command, Map, Refusal, Stamp, Started, Verdict, Why};
 use base::Now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -150,15 +150,24 @@ impl Cells {
 
     /// One that has ended starts again, with nothing, and is heard from now on.
     fn start_again(&mut self, cell: CellId) {
+        self.start_again_with(cell, false);
+    }
+
+    fn start_again_with(&mut self, cell: CellId, has_journal: bool) {
         self.cut.retain(|(from, to)| *from != cell && *to != cell);
-        self.begin_life(cell);
+        self.begin_life_with(cell, has_journal);
         self.hold(&[(cell, [100, 0])]);
     }
 
     fn begin_life(&mut self, cell: CellId) {
+        self.begin_life_with(cell, false);
+    }
+
+    fn begin_life_with(&mut self, cell: CellId, has_journal: bool) {
         let life = self.lives.entry(cell).or_insert(1);
         *life += 1;
-        let started = Started { incarnation: Incarnation(*life), ..self.map.cells[&cell].started };
+        let incarnation = Incarnation(*life);
+        let started = Started { incarnation, has_journal, ..self.map.cells[&cell].started };
         let token = self.map.cells[&cell].token;
         self.map.apply(&Command::Join { token, started });
         let member = Member::new(cell, Arc::new(self.map.clone()), true, self.now());
@@ -685,6 +694,71 @@ fn only_a_range_whose_copies_are_all_absent_is_forgiven() {
     let range = cells.map.range(FIRST).expect("a range");
     assert_eq!((range.primary, range.copies.len(), range.losses), (C, 0, 1));
     assert!(cells.may_answer(C, FIRST));
+}
+
+/// The copy of a range has ended and started again with its journal; its primary runs, or not.
+fn with_a_journal(primary_runs: bool) -> Cells {
+    let mut cells = Cells::new(3);
+    cells.holds_proposals = true;
+    cells.end(B);
+    if !primary_runs {
+        cells.end(A);
+    }
+    cells.start_again_with(B, true);
+    let range = cells.map.range(FIRST).expect("a range");
+    assert_eq!((range.primary, &range.journals[..]), (A, &[B][..]));
+    cells
+}
+
+#[test]
+fn a_cell_whose_journal_counts_leads_where_the_primary_is_silent() {
+    let mut cells = with_a_journal(false);
+    cells.run(2 * SILENCE_NS);
+    cells.holds_proposals = false;
+    cells.held.clear();
+    cells.run(FIRST_NS + 2 * SILENCE_NS);
+    let range = cells.map.range(FIRST).expect("a range");
+    assert!(range.primary == B && range.is_recovered && range.losses == 0, "{range:?}");
+    assert!(cells.may_answer(B, FIRST));
+}
+
+#[test]
+fn a_primary_goes_on_without_a_journal_once_it_leads_and_its_cell_learns_at_once() {
+    let mut cells = with_a_journal(true);
+    let drops = |cells: &Cells| {
+        let of = |(by, range, it): &(CellId, RangeId, Command)| {
+            let is = matches!(it, Command::Drop { cell: B, why: Why::Ended, .. });
+            is && (*by, *range) == (A, FIRST)
+        };
+        cells.held.iter().any(of)
+    };
+    cells.run(2 * LOST_NS);
+    assert!(!drops(&cells), "it has not said that it leads");
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.event(A, Event::Forgives { at });
+    assert!(!cells.held.iter().any(|(_, _, it)| matches!(it, Command::Forgive { .. })));
+    cells.event(A, Event::Refuses { at, cell: B });
+    assert!(drops(&cells));
+    cells.propose(A, FIRST, Command::Drop { at, cell: B, why: Why::Ended });
+    assert_eq!(cells.members[&A].rests_until_ns(FIRST, B), 0, "it has refused nothing");
+}
+
+/// By its map it is still in the life before: what that says of it proves nothing.
+#[test]
+fn a_cell_proposes_nothing_before_the_map_knows_its_life() {
+    for (life, proposes) in [(1, true), (2, false)] {
+        let mut member =
+            Member::new(A, Arc::new(formed(2)), true, Now::default()).of_life(Incarnation(life));
+        let mut effects = Vec::new();
+        let later = Now { mono_ns: FIRST_NS + 2 * SILENCE_NS, expiry_s: 0 };
+        member.handle(Event::Tick, Now::default(), &mut effects);
+        for ms in 0..later.mono_ns / 10_000_000 {
+            let now = Now { mono_ns: ms * 10_000_000, expiry_s: 0 };
+            member.handle(Event::Tick, now, &mut effects);
+        }
+        let has = effects.iter().any(|effect| matches!(effect, Effect::Propose { .. }));
+        assert_eq!(has, proposes, "{life}");
+    }
 }
 
 #[test]

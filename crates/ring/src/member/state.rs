@@ -8,7 +8,7 @@ use super::newer::Newer;
 use super::peers::{Peer, Peers};
 use super::proposals::Proposals;
 use super::time::{RingTime, apart};
-use crate::ids::{CellId, RangeId};
+use crate::ids::{CellId, Incarnation, RangeId};
 use crate::map::{Command, Map, Range, Stamp, Why};
 use base::Now;
 use std::collections::BTreeMap;
@@ -34,6 +34,8 @@ const _: () = assert!(2 * BEAT_NS + STOPPED_NS < SHRINK_NS);
 /// they end.
 pub struct Member {
     me: CellId,
+    /// The life of this cell, where it is known: it proposes nothing before the map knows it.
+    life: Option<Incarnation>,
     map: Arc<Map>,
     peers: Peers,
     proposals: Proposals,
@@ -73,6 +75,7 @@ impl Member {
         let lost = lost.map(|range| (range.id, now.mono_ns + SILENCE_NS)).collect();
         Self {
             me,
+            life: None,
             map,
             peers,
             proposals: Proposals::default(),
@@ -90,6 +93,13 @@ impl Member {
             start_ns: now.mono_ns,
             due_ns: now.mono_ns,
         }
+    }
+
+    /// The same in this life. Before the map knows it, the cell proposes nothing: what the map says
+    /// of it is about an earlier life.
+    #[must_use]
+    pub fn of_life(self, life: Incarnation) -> Self {
+        Self { life: Some(life), ..self }
     }
 
     /// Its map.
@@ -136,7 +146,11 @@ impl Member {
             }
             Event::Refuses { at, cell } => {
                 self.refusing.insert(at.range, (at, cell));
-                self.choice.refuses(at.range, cell, now.mono_ns);
+                let range = self.map.range(at.range);
+                // Of a cell whose journal counts it means that the primary can do without.
+                if range.is_none_or(|range| !range.journals.contains(&cell)) {
+                    self.choice.refuses(at.range, cell, now.mono_ns);
+                }
             }
             Event::Forgives { at } => self.forgive(at, now, effects),
             Event::Ready(version) => self.ready_version = version,
@@ -299,7 +313,7 @@ impl Member {
 
     /// Who may replace this cell as the primary of `range`.
     fn granters(&self, range: &Range) -> impl Iterator<Item = CellId> {
-        range.copies.iter().copied().chain(self.admitting(range))
+        range.copies.iter().chain(&range.journals).copied().chain(self.admitting(range))
     }
 
     /// Raises the second that may be shown to what all that may replace this cell have said.
@@ -341,6 +355,10 @@ impl Member {
             effects.push(Effect::Propose { range, command });
         });
         let map = self.map.clone();
+        let known = map.cells.get(&self.me).map(|cell| cell.started.incarnation);
+        if self.life.is_some_and(|life| known != Some(life)) {
+            return;
+        }
         for range in &map.ranges {
             if self.proposals.is_open(range.id) {
                 continue;
@@ -357,7 +375,9 @@ impl Member {
     fn forgive(&mut self, at: Stamp, now: Now, effects: &mut Vec<Effect>) {
         let is_lost = |cell: CellId| self.is_lost(cell, now);
         let range = self.map.range(at.range).filter(|range| range.stamp() == at);
-        let Some(range) = range.filter(|range| range.in_sync().all(is_lost)) else { return };
+        let are_lost =
+            |range: &&Range| range.in_sync().chain(range.journals.iter().copied()).all(is_lost);
+        let Some(range) = range.filter(are_lost) else { return };
         if !self.proposals.is_open(range.id) {
             let command = Command::Forgive { at, cell: self.me };
             self.proposals.open(&self.map, range, &command);
@@ -373,12 +393,23 @@ impl Member {
                 let cell = self.choice.of(range, among, now.mono_ns)?;
                 Some(Command::Learn { at: range.stamp(), cell })
             })
-        } else if range.copies.contains(&self.me) {
+        } else if range.copies.contains(&self.me)
+            || range.journals.contains(&self.me) && self.are_silent(&range.copies, now)
+        {
             let why = self.is_gone(range.primary, now)?;
             Some(Command::Promote { at: range.stamp(), cell: self.me, why })
         } else {
             None
         }
+    }
+
+    /// Whether none of these cells is heard any more.
+    fn are_silent(&self, cells: &[CellId], now: Now) -> bool {
+        let is_silent = |cell: &CellId| {
+            let peer = self.peers.get(*cell);
+            peer.is_some_and(|peer| peer.silent_ns(now.mono_ns) >= SILENCE_NS)
+        };
+        cells.iter().all(is_silent)
     }
 
     /// Why a primary is to be replaced, if it is: its leases have ended, or two cells find it
@@ -405,6 +436,9 @@ impl Member {
             let is_silent = peer.silent_ns(now.mono_ns) >= most_ns;
             is_silent.then_some(Why::Silent).or((refuses == Some(cell)).then_some(Why::Refuses))
         };
+        if let Some(cell) = refuses.filter(|cell| range.journals.contains(cell)) {
+            return Some(Command::Drop { at: range.stamp(), cell, why: Why::Ended });
+        }
         let mut others = range.copies.iter().copied().chain(range.learner);
         let (cell, why) = others.find_map(|cell| Some((cell, lost(cell)?)))?;
         Some(Command::Drop { at: range.stamp(), cell, why })

@@ -126,6 +126,7 @@ mod tests {
             learner_since: 0,
             losses: number,
             is_recovered: false,
+            journals: Vec::new(),
         }
     }
 

@@ -248,6 +248,27 @@ fn survives(test: &str, ack: &str) {
     }
 }
 
+/// Each round loses the disk of one cell: its journal, or all that it has, so that it joins as a
+/// new one.
+#[test]
+fn a_power_cut_of_all_and_the_loss_of_one_disk_lose_nothing_that_was_answered() {
+    let bucket = Bucket::of("tier-lost");
+    let mut ring = bucket.ring("tier-lost", "os");
+    let known: Vec<KnownKeys> = (0..WRITERS).map(|_| Mutex::default()).collect();
+    for (round, (victim, what)) in [(0, "tier"), (1, "tier"), (2, "")].into_iter().enumerate() {
+        let cut = || {
+            ring.lose(victim, what);
+            (0..CELLS).for_each(|cell| ring.kill(cell));
+        };
+        write_around(ring.clients[0], round, &known, (cut, false));
+        ring.await_starts(CELLS);
+        check(ring.clients[victim], &known, &format!("the disk of {victim} was lost"));
+        ring.await_copies();
+        let report = Client::connect(ring.clients[0]).list("stats ring");
+        assert!(report.iter().any(|line| line == "STAT losses 0"), "{report:#?}");
+    }
+}
+
 #[test]
 fn kills_of_one_and_of_all_lose_nothing_that_was_answered() {
     survives("tier-os", "os");

@@ -105,6 +105,14 @@ impl Ring {
         send(up, Signal::SIGCONT);
     }
 
+    /// Stops all cells, and removes what one has in its directory under this name; "": all of it.
+    pub fn lose(&self, cell: usize, name: &str) {
+        (0..self.processes.len()).for_each(|cell| self.signal(cell, Signal::SIGSTOP));
+        self.processes.iter().for_each(|pid| await_halt(*pid));
+        let path = self.directory.join((cell + 1).to_string()).join(name);
+        std::fs::remove_dir_all(path).expect("it is there");
+    }
+
     /// Waits until this number of killed cells are started again, and take clients.
     pub fn await_starts(&mut self, count: usize) {
         for _ in 0..count {

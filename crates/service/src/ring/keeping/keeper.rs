@@ -66,6 +66,8 @@ pub struct Keeper {
     ends_lives: bool,
     /// The ranges that this cell has seen in a map.
     known: BTreeSet<RangeId>,
+    /// Above a tier, what this cell may lead by what its journal has: it is not voided.
+    kept: BTreeSet<RangeId>,
     /// Above a tier, by range that this cell is to lead and has copied until then: how far its
     /// journal is.
     promoted: BTreeMap<RangeId, Promoted>,
@@ -107,6 +109,7 @@ impl Keeper {
             old_routes: Vec::new(),
             ends_lives: false,
             known: BTreeSet::new(),
+            kept: BTreeSet::new(),
             promoted: BTreeMap::new(),
             settling: Settling::default(),
         }
@@ -221,8 +224,14 @@ impl Keeper {
         let change = Part::change(before, wanted, (range.primary, range.epoch), lasts);
         // What an earlier life has journaled of it.
         let is_first = self.known.insert(range.id) && self.ring.cell.tiered().is_some();
+        let is_kept = range.journals.contains(&self.ring.identity.cell);
+        let was_kept = self.kept.remove(&range.id);
         match change {
-            PartChange::Nothing if is_first => {
+            PartChange::Nothing if is_kept && (is_first || was_kept) => {
+                self.kept.insert(range.id);
+                return;
+            }
+            PartChange::Nothing if is_first || was_kept => {
                 self.emptying.begin(range.id, range.slices());
                 return;
             }
@@ -445,7 +454,7 @@ impl Keeper {
         let (engine, pin) = self.worker.engine();
         self.begun.drain(..).for_each(|slices| engine.set_role(pin, slices, Role::Primary));
         flushes::stop(&led, &map, &ring);
-        let serves = |range: &Range| self.readers.all_read(range.id);
+        let serves = |range: &Range| self.readers.all_read(range.id) && range.journals.is_empty();
         let lost_at = |range: &Range| self.losses.get(&range.id).map_or(0, |(_, version)| *version);
         let routes = Routes::of(&map, me, &ring.terms, serves, lost_at);
         ring.set_map(map.clone());
@@ -479,7 +488,7 @@ impl Keeper {
             || !has_all
             || !self.old_routes.is_empty()
             || self.learners.go_on()
-            || led.iter().any(|it| stops_soon(it.level))
+            || led.iter().any(|it| stops_soon(it.level) || !it.range.journals.is_empty())
     }
 }
 

@@ -2,13 +2,15 @@
 
 use super::keeper::Keeper;
 use crate::ring::cell::{Finding, RingCell};
+use crate::ring::routes::Target;
 use crate::ring::terms::{OF_JOURNAL, Term};
 use crate::ring::testing::{first_cell, first_cell_finding, formed, formed_with};
 use crate::testing::NOW;
 use crate::worker::Worker;
 use base::Now;
+use effects::{LEVELS, WorkerSink};
 use engine::Put;
-use ring::{CellId, Command, Map, RangeId, Why};
+use ring::{CellId, Command, Incarnation, Map, RangeId, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -171,6 +173,46 @@ fn a_learner_is_ready_when_the_other_copies_have_all_that_it_has_learned() {
     };
     assert!(!is_ready(&[learner]), "the other one lacks something");
     assert!(is_ready(&[learner, CellId(2)]));
+}
+
+/// A copy has ended, and may lead by its journal as long as its primary has not gone on without it.
+#[test]
+fn nothing_is_served_and_no_change_is_acknowledged_while_a_journal_counts() {
+    let (mut map, copy) = (Map::clone(&formed(2)), CellId(2));
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::Refuses { cell, range } => Some((cell, range)),
+        _ => None,
+    });
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let (id, epoch) = (map.ranges[0].id, map.ranges[0].epoch);
+    let level = ring.terms.level(Term { range: id, epoch }).expect("it leads");
+    let slice = map.ranges[0].slices().iter().next().expect("it has slices");
+    let target = |ring: &RingCell| ring.routes().target(slice).0;
+    assert_eq!(target(&ring), Target::Here(level, epoch));
+    let lane = ring.log.lanes.lane_of(slice);
+    let mut sink = WorkerSink::new(ring.log.lanes.clone());
+    let waits = |sink: &mut WorkerSink| sink.other(lane, 9, b"x", false).expect("space").position;
+    let before = waits(&mut sink);
+    let has_passed = |position| {
+        let (_, log) = ring.log.lanes.logs().nth(lane.index()).expect("a log");
+        log.passed(level, position)
+    };
+    let mut started = map.cells[&copy].started;
+    (started.incarnation, started.has_journal) = (Incarnation(2), true);
+    map.apply(&Command::Start { cell: copy, started });
+    assert_eq!(map.ranges[0].journals, [copy]);
+    found.take();
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.tend(NOW);
+    assert_eq!(target(&ring), Target::Nowhere);
+    assert!(!has_passed(before) && !has_passed(waits(&mut sink)));
+    assert!(found.take().contains(&(copy, Some(id))), "it can do without");
+    let at = map.ranges[0].stamp();
+    map.apply(&Command::Drop { at, cell: copy, why: Why::Ended });
+    keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
+    assert_eq!(target(&ring), Target::Here(level, epoch));
+    assert!(has_passed(before) && has_passed(waits(&mut sink)));
 }
 
 /// Where replies wait for no copy, clients may have numbers of the new primary that this cell has

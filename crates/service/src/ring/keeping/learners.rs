@@ -114,9 +114,13 @@ impl Learners {
         stepped
     }
 
-    /// Lets the member know of those that are ready.
+    /// Lets the member know of those that are ready, and of cells whose journals are not needed any
+    /// more, since this cell leads the range.
     pub(crate) fn find_ready(&self, led: &[Led<'_>], ring: &RingCell) {
         for Led { range, .. } in led {
+            for cell in &range.journals {
+                ring.find(Finding::Refuses { cell: *cell, range: Some(range.id) });
+            }
             if let Some(learning) = self.of.get(&range.id).filter(|it| it.is_ready()) {
                 let (at, cell) = (range.stamp(), learning.cell);
                 ring.find(Finding::CaughtUp { at, cell });

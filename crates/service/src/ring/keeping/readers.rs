@@ -2,7 +2,8 @@
 //! what holds back a new leadership.
 //!
 //! Invariants: a level loses a mark only after its leadership has ended or the map has dropped the
-//! copy. A range with a copy in sync that does not read the logs is not served.
+//! copy; one whose life has ended is waited for until the map has dropped its journal, too. A range
+//! with a copy in sync that does not read the logs is not served.
 
 use super::hold::Hold;
 use super::learners::Learners;
@@ -97,6 +98,12 @@ impl Readers {
         exchanged.for_each(|cell| {
             wanted.entry(cell).or_default();
         });
+        let old = ring.copies();
+        let journals: BTreeSet<_> =
+            led.iter().flat_map(|it| it.range.journals.iter().copied()).collect();
+        let journals: Vec<_> = journals.iter().filter(|it| !wanted.contains_key(it)).collect();
+        let ended = old.iter().filter(|copy| journals.contains(&&copy.cell)).cloned();
+        let ended: Vec<_> = ended.collect();
         let of_all: Vec<_> = wanted.values().flatten().copied().collect();
         let is_shared = |slices: &SliceRange| of_all.iter().filter(|it| *it == slices).count() > 1;
         let mut copies = Vec::new();
@@ -108,6 +115,9 @@ impl Readers {
             copy.set_slices(slices, (has_others, is_in_sync));
             copies.push(copy);
         }
+        // They pass nothing any more. What waits for them waits until the map has dropped them.
+        ended.iter().for_each(|copy| copy.set_slices(Vec::new(), (false, true)));
+        copies.extend(ended);
         let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
         let unread = led.iter().filter(|it| !it.range.copies.iter().all(reads));
         self.unread = unread.map(|it| it.range.id).collect();
@@ -140,12 +150,13 @@ impl Readers {
         let (log, lanes) = (&ring.log, &ring.log.lanes);
         for it in led {
             let (range, level) = (it.range, it.level);
-            let is_alone = range.copies.is_empty();
+            let is_alone = range.copies.is_empty() && range.journals.is_empty();
             if is_alone {
                 log.set_alone(level, true);
             }
             let counted = learners.counted(range.id);
-            let cells: Vec<_> = range.copies.iter().copied().chain(counted).collect();
+            let cells = range.copies.iter().chain(&range.journals).copied();
+            let cells: Vec<_> = cells.chain(counted).collect();
             let hold = self.holds.iter().find(|hold| hold.term == it.term());
             for (lane, of_lane) in lanes.logs() {
                 let of = copies.iter().filter(|copy| cells.contains(&copy.cell));
