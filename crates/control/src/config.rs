@@ -44,6 +44,9 @@ pub struct ControlConfig {
     pub addresses: Addresses,
     /// The ring and the cell whose journal this start has, whole, if it has one.
     pub journal_of: Option<(u64, CellId)>,
+    /// Whether the cell has a tier: then a range that it had last, without its journal, waits for
+    /// an operator.
+    pub has_tier: bool,
     /// The secret of the cluster.
     pub secret: Secret,
     /// The control addresses of other cells, to join their ring.

@@ -72,7 +72,7 @@ impl Starting {
         let addresses = config.addresses;
         let has_journal =
             directory.identity().is_some() && directory.identity() == config.journal_of;
-        let started = Started { incarnation, addresses, has_journal };
+        let started = Started { incarnation, addresses, has_journal, has_tier: config.has_tier };
         let is_witness = config.is_witness;
         let join = Join { token: directory.token(), started, is_witness };
         let at = config.addresses.control;

@@ -81,6 +81,11 @@ impl Floors {
         }
     }
 
+    /// Whether the disk says whose journal it is.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.owner().is_some() && !self.are_behind()
+    }
+
     /// The journal is new, or not whole: what the cell has led is not in it.
     ///
     /// # Errors

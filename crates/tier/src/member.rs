@@ -85,6 +85,13 @@ impl Member<'_> {
         self.ring.floors.set_owner(ring, cell);
     }
 
+    /// Whether the disk says that. Before, a start would not let what the journal has count, so
+    /// nothing may be led or copied.
+    #[must_use]
+    pub fn is_owned(&self) -> bool {
+        self.ring.floors.is_owned()
+    }
+
     /// The logs of what this cell copies.
     #[must_use]
     pub fn copied(&self) -> &Arc<Lanes> {

@@ -85,7 +85,7 @@ pub(crate) fn started(cell: usize, number: u64) -> Started {
     let address =
         |group: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT * (group + 1) + cell as u16));
     let addresses = Addresses { control: address(0), links: address(1), clients: address(2) };
-    Started { incarnation: Incarnation(number), addresses, has_journal: false }
+    Started { incarnation: Incarnation(number), addresses, has_journal: false, has_tier: false }
 }
 
 impl Cells {

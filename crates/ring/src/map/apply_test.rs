@@ -9,7 +9,12 @@ use std::collections::BTreeSet;
 fn started(incarnation: u64) -> Started {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
-    Started { incarnation: Incarnation(incarnation), addresses, has_journal: false }
+    Started {
+        incarnation: Incarnation(incarnation),
+        addresses,
+        has_journal: false,
+        has_tier: false,
+    }
 }
 
 fn formed(cells: u32, copies: u8) -> Map {
@@ -126,6 +131,28 @@ fn of_two_cells_that_end_together_the_one_that_has_its_journal_leads_in_any_orde
         );
         assert!(is_applied(&mut map, Command::Promote { at, cell, why: Why::Silent }));
         assert_eq!((map.ranges[range].primary, map.ranges[range].is_recovered), (cell, true));
+    }
+    // Neither has its journal: what lies below may be older.
+    let lost = |cell: u32, life| Command::Start {
+        cell: CellId(cell),
+        started: Started { has_tier: true, ..started(life) },
+    };
+    for order in [[1, 2], [2, 1]] {
+        let mut map = formed(3, 2);
+        order.iter().for_each(|cell| assert!(is_applied(&mut map, lost(*cell, 2))));
+        let waits =
+            |map: &Map| map.ranges.iter().map(|it| it.waits_for_operator).collect::<Vec<_>>();
+        assert_eq!(waits(&map), [true, false, false], "the others have a third cell");
+        assert_eq!((map.ranges[0].losses, map.ranges[0].epoch), (0, 1 + u32::from(order[0] == 1)));
+        // It has a journal again, and that has nothing.
+        let primary = map.ranges[0].primary;
+        let started = Started { has_journal: true, has_tier: true, ..started(3) };
+        assert!(is_applied(&mut map, Command::Start { cell: primary, started }));
+        let (at, cell) = (map.ranges[0].stamp(), CellId(3));
+        assert!(waits(&map)[0] && !is_applied(&mut map, Command::Learn { at, cell }));
+        assert!(is_applied(&mut map, Command::Forgive { at, cell }));
+        let range = &map.ranges[0];
+        assert_eq!((range.primary, range.losses, waits(&map)[0]), (cell, 1, false));
     }
     // It has gone on alone in between: it may have acknowledged what the journal lacks.
     let mut map = formed(2, 2);

@@ -57,6 +57,10 @@ fn of_range(old: &Range, new: &Range, wanted: u8, lines: &mut Vec<String>) {
         lines
             .push(format!("range {id}: cell {to} leads it, no longer cell {from} (epoch {epoch})"));
     }
+    if new.waits_for_operator && !old.waits_for_operator {
+        let lost = "its last copy has lost its journal; it waits until it is forgiven";
+        lines.push(format!("range {id}: {lost}"));
+    }
     let left = |cell: &&CellId| !new.is_in_sync(**cell);
     for cell in old.copies.iter().filter(left) {
         lines.push(format!("range {id}: cell {cell} is no longer a copy"));
@@ -100,6 +104,7 @@ mod tests {
             incarnation: Incarnation(incarnation),
             addresses: Addresses { control: at, links: at, clients: at },
             has_journal: false,
+            has_tier: false,
         };
         let mut map = Map::new(7, 2, 2);
         let mut lines = Vec::new();

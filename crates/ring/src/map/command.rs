@@ -28,6 +28,9 @@ pub struct Started {
     /// again.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_journal: bool,
+    /// Whether it has a tier at all, and so a journal, which may be new.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_tier: bool,
 }
 
 /// The state of a range that a proposer has seen.

@@ -76,6 +76,10 @@ pub struct Range {
     /// it drops these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub journals: Vec<CellId>,
+    /// Whether nobody leads it until an operator forgives it: its last copy has lost its journal,
+    /// and what lies below may be older, and have what was deleted.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub waits_for_operator: bool,
 }
 
 impl Range {
@@ -130,6 +134,7 @@ impl Range {
         }
         self.epoch += 1;
         self.is_recovered = false;
+        self.waits_for_operator = false;
         self.primary = primary;
         self.copies.retain(|copy| *copy != primary);
         self.journals.retain(|cell| *cell != primary);
@@ -147,12 +152,13 @@ impl Range {
 
     /// The life of `cell` in which it had its part has ended, which is proven. A primary is
     /// followed by its first copy; without one, by itself if it `has_journal`, or by another cell
-    /// whose journal counts. Where there is none, it begins again itself: that is a loss.
-    fn loses(&mut self, cell: CellId, has_journal: bool) -> Result<(), Refusal> {
-        if !self.has(cell) {
+    /// whose journal counts. Where there is none, it begins again itself, which is a loss; above a
+    /// tier only when an operator forgives it.
+    fn loses(&mut self, cell: CellId, started: &Started) -> Result<(), Refusal> {
+        if !self.has(cell) || self.waits_for_operator {
             return Ok(());
         }
-        let keeps = has_journal && self.learner != Some(cell);
+        let keeps = started.has_journal && self.learner != Some(cell);
         if self.primary != cell {
             self.drops(cell);
             self.journals.extend(keeps.then_some(cell));
@@ -161,6 +167,12 @@ impl Range {
         let copy = self.copies.first().copied();
         let journal = keeps.then_some(cell).or_else(|| self.journals.first().copied());
         let next = copy.or(journal);
+        if next.is_none() && started.has_tier {
+            self.waits_for_operator = true;
+            self.learner = None;
+            self.changes();
+            return Ok(());
+        }
         self.begins_epoch(next.unwrap_or(cell))?;
         self.is_recovered = copy.is_none() && next.is_some();
         self.journals.extend((keeps && next != Some(cell)).then_some(cell));
@@ -339,6 +351,7 @@ impl Map {
             losses: 0,
             is_recovered: false,
             journals: Vec::new(),
+            waits_for_operator: false,
         };
         self.ranges = (0..count).map(range).collect();
     }
@@ -356,7 +369,7 @@ impl Map {
         }
         cell.started = started;
         if is_new {
-            let lose = |range: &mut Range| range.loses(id, started.has_journal);
+            let lose = |range: &mut Range| range.loses(id, &started);
             self.ranges.iter_mut().try_for_each(lose)?;
         }
         Ok(())
@@ -391,7 +404,7 @@ impl Map {
         let (wanted, since) = (usize::from(self.copies_wanted), self.version + 1);
         let range = self.range_at(at)?;
         let is_full = range.copies.len() + 1 >= wanted || range.learner.is_some();
-        if is_full || range.has(cell) {
+        if is_full || range.has(cell) || range.waits_for_operator {
             return Err(Refusal::NotEligible);
         }
         range.learner = Some(cell);

@@ -32,7 +32,8 @@ fn formed(cells: u64) -> Map {
 fn formed_with(cells: u64, copies: u8) -> Map {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
-    let started = Started { incarnation: Incarnation(1), addresses, has_journal: false };
+    let started =
+        Started { incarnation: Incarnation(1), addresses, has_journal: false, has_tier: false };
     let mut map = Map::new(7, cells as u32, copies);
     for token in 0..cells {
         map.apply(&Command::Join { token, started });
@@ -759,6 +760,26 @@ fn a_cell_proposes_nothing_before_the_map_knows_its_life() {
         let has = effects.iter().any(|effect| matches!(effect, Effect::Propose { .. }));
         assert_eq!(has, proposes, "{life}");
     }
+}
+
+#[test]
+fn a_range_that_waits_for_an_operator_is_forgiven_also_where_its_cells_run() {
+    let mut map = formed(3);
+    for cell in [A, B] {
+        let mut started = map.cells[&cell].started;
+        (started.incarnation, started.has_tier) = (Incarnation(2), true);
+        map.apply(&Command::Start { cell, started });
+    }
+    let mut cells = Cells::with(map, Vec::new());
+    cells.lives = [(A, 2), (B, 2)].into();
+    cells.run(2 * LOST_NS);
+    let range = cells.map.range(FIRST).expect("a range").clone();
+    assert!(range.waits_for_operator && range.learner.is_none(), "{range:?}");
+    cells.event(C, Event::Forgives { at: range.stamp() });
+    cells.run(2 * SILENCE_NS);
+    let range = cells.map.range(FIRST).expect("a range");
+    assert_eq!((range.primary, range.losses, range.waits_for_operator), (C, 1, false));
+    assert!(cells.may_answer(C, FIRST));
 }
 
 #[test]

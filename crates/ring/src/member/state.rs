@@ -370,13 +370,15 @@ impl Member {
         }
     }
 
-    /// Proposes that this cell leads a range whose copies are all lost, and begins it empty.
-    /// Nothing is done if one of them may live, or if the range has changed.
+    /// Proposes that this cell leads a range whose copies are all lost, or that waits for that, and
+    /// begins it empty. Nothing is done if one of them may live, or if the range has changed.
     fn forgive(&mut self, at: Stamp, now: Now, effects: &mut Vec<Effect>) {
         let is_lost = |cell: CellId| self.is_lost(cell, now);
         let range = self.map.range(at.range).filter(|range| range.stamp() == at);
-        let are_lost =
-            |range: &&Range| range.in_sync().chain(range.journals.iter().copied()).all(is_lost);
+        let are_lost = |range: &&Range| {
+            range.waits_for_operator
+                || range.in_sync().chain(range.journals.iter().copied()).all(is_lost)
+        };
         let Some(range) = range.filter(are_lost) else { return };
         if !self.proposals.is_open(range.id) {
             let command = Command::Forgive { at, cell: self.me };
@@ -387,7 +389,9 @@ impl Member {
 
     /// What this cell wants of `range`.
     fn wants(&self, range: &Range, now: Now) -> Option<Command> {
-        if range.primary == self.me {
+        if range.waits_for_operator {
+            None
+        } else if range.primary == self.me {
             self.drops(range, now).or_else(|| self.admits(range, now)).or_else(|| {
                 let among = (&*self.map, self.me, &self.peers);
                 let cell = self.choice.of(range, among, now.mono_ns)?;

@@ -82,7 +82,12 @@ fn bits(mask: u8) -> impl Iterator<Item = u8> {
 pub fn started(life: u8) -> Started {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
-    Started { incarnation: Incarnation(u64::from(life)), addresses, has_journal: false }
+    Started {
+        incarnation: Incarnation(u64::from(life)),
+        addresses,
+        has_journal: false,
+        has_tier: false,
+    }
 }
 
 impl World {

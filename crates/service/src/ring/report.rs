@@ -103,6 +103,9 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         stat("primary", &range.primary);
         stat("copies", &list(range.copies.iter().copied()));
         stat("learner", &list(range.learner));
+        if range.waits_for_operator {
+            stat("waits_for_operator", &"yes");
+        }
         if !range.journals.is_empty() {
             stat("journals", &list(range.journals.iter().copied()));
         }

@@ -127,6 +127,7 @@ mod tests {
             losses: number,
             is_recovered: false,
             journals: Vec::new(),
+            waits_for_operator: false,
         }
     }
 

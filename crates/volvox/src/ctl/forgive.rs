@@ -1,4 +1,5 @@
-//! `ctl forgive RANGE`: a range whose copies are all lost begins again empty.
+//! `ctl forgive RANGE`: a range whose copies are all lost begins again empty; above a tier, with
+//! what was written back.
 //!
 //! It asks for a loss of data, so each step may refuse it: `ctl` if a cell that has the range
 //! answers, the cell that is to lead it if one was heard within five seconds, and the agreement if
@@ -32,7 +33,9 @@ pub(super) fn forgive(
     let found = survey.map.ranges.iter().find(|it| it.id == range);
     let range = found.ok_or_else(|| format!("range {range}: the ring has none; see ctl ring"))?;
     let mut absent = Vec::new();
-    for cell in range.in_sync() {
+    let holders = range.in_sync().chain(range.journals.iter().copied());
+    // A cell that has lost its journal has nothing of it.
+    for cell in holders.filter(|_| !range.waits_for_operator) {
         match survey.cells.get(&cell).map(|asked| &asked.answer) {
             Some(Err(reason)) => absent.push(format!("cell {cell}: {reason}")),
             _ => {
@@ -48,6 +51,17 @@ pub(super) fn forgive(
     };
     let leads = survey.answers().min_by_key(|(id, ..)| (parts(*id), *id));
     let (cell, asked, _) = leads.expect("invariant: the first cell that was asked answers");
+    if !is_certain && range.waits_for_operator {
+        let (id, slices) = (range.id, plural(range.slices(), "slice"));
+        writeln!(
+            out,
+            "range {id}, {slices} from {} to {}: cell {} had it last, and has lost its journal.\n\
+             If it is forgiven, what was changed and not written back is lost: older values, and \
+             keys that were deleted,\nmay be back. Cell {cell} leads it then. Add --yes.",
+            range.first, range.last, range.primary
+        )?;
+        return Ok(1);
+    }
     if !is_certain {
         let (id, absent) = (range.id, absent.join("; "));
         let slices = plural(range.slices(), "slice");

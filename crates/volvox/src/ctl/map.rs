@@ -60,6 +60,10 @@ pub(super) struct Range {
     pub(super) epoch: u32,
     pub(super) config: u64,
     pub(super) losses: u32,
+    /// Who has ended, and has all of it in its journal.
+    pub(super) journals: Vec<u32>,
+    /// Whether nobody leads it until it is forgiven.
+    pub(super) waits_for_operator: bool,
     /// Whether its primary may answer; only the primary says so.
     pub(super) serves: Option<bool>,
     /// The second since which the cell has seen it without a copy that it should have.
@@ -164,6 +168,8 @@ impl Range {
             "epoch" => self.epoch = parse(name, value)?,
             "config" => self.config = parse(name, value)?,
             "losses" => self.losses = parse(name, value)?,
+            "journals" => self.journals = parse_list(name, value)?,
+            "waits_for_operator" => self.waits_for_operator = value == "yes",
             "serves" => self.serves = Some(value == "yes"),
             "short_since" => self.short_since_s = Some(parse(name, value)?),
             _ => {}

@@ -176,6 +176,7 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
             lines.push((Tone::Warn, line));
         }
         let waits = answer.map.ranges.iter().filter(|range| range.serves == Some(false));
+        let waits = waits.filter(|range| !range.waits_for_operator);
         lines.extend(waits.map(|range| {
             let line = format!("range {}: cell {id} leads it and may not answer now", range.id);
             (Tone::Bad, line)
@@ -187,6 +188,11 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
             lines.push((Tone::Bad, format!("cell {id} does not hear cell {unheard}")));
         }
     }
+    let waiting = map.ranges.iter().filter(|range| range.waits_for_operator);
+    lines.extend(waiting.map(|range| {
+        let what = "its last copy has lost its journal, and nobody serves it: see ctl forgive";
+        (Tone::Bad, format!("range {}: {what}", range.id))
+    }));
     lines.extend(map.short().map(|range| (Tone::Warn, short(survey, range))));
     if map.losses > 0 {
         let lost = map.ranges.iter().filter(|range| range.losses > 0);

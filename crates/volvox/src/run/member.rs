@@ -74,6 +74,7 @@ impl Joining {
             directory,
             addresses,
             journal_of: journal_of.map(|(ring, cell)| (ring, CellId(cell))),
+            has_tier: settings.tier.directory.is_some(),
             secret: secret.clone(),
             seeds: seeds.collect::<Result<_, _>>()?,
             is_witness: false,

@@ -269,6 +269,70 @@ fn a_power_cut_of_all_and_the_loss_of_one_disk_lose_nothing_that_was_answered() 
     }
 }
 
+/// Of a range with two cells both lose their journals: what was deleted, and not written back,
+/// would be there again.
+#[test]
+fn a_range_without_any_journal_waits_until_it_is_forgiven() {
+    let bucket = Bucket::of("tier-forgive");
+    let mut ring = bucket.ring("tier-forgive", "os");
+    let slices_of = |range: u32, report: &[String]| {
+        let name = format!("STAT range:{range}:slices ");
+        let slices = report.iter().find_map(|line| line.strip_prefix(&name)).expect("its slices");
+        let (first, last) = slices.split_once('-').expect("two numbers");
+        let number = |text: &str| text.parse::<usize>().expect("a number");
+        number(first)..=number(last)
+    };
+    let mut client = Client::connect(ring.clients[2]);
+    let report = client.list("stats ring");
+    // Each range is led by the cell with its number, and copied by the next.
+    assert!(report.iter().any(|line| line == "STAT range:1:copies 2"), "{report:#?}");
+    let lost = slices_of(1, &report);
+    let is_lost = |key: &str| lost.contains(&base::SliceId::of(key.as_bytes()).index());
+    let keys: Vec<_> = (0..100).map(|key| format!("key-{key}")).collect();
+    for key in &keys {
+        assert_eq!(client.ask(&format!("set {key} 0 0 1\r\nx\r\n")), "STORED");
+    }
+    for cell in [0, 1] {
+        ring.lose(cell, "tier");
+    }
+    (0..CELLS).for_each(|cell| ring.kill(cell));
+    ring.await_starts(CELLS);
+    let start = Instant::now();
+    let key = keys.iter().find(|key| is_lost(key)).expect("some key has such a slice");
+    for cell in 0..CELLS {
+        let mut client = Client::connect(ring.clients[cell]);
+        loop {
+            let line = client.ask(&format!("get {key}\r\n"));
+            assert!(line.starts_with("SERVER_ERROR "), "{line}");
+            if line.ends_with("an operator is to forgive it, by volvox ctl forgive 1") {
+                break;
+            }
+            assert!(start.elapsed() < DEADLINE, "{line}");
+        }
+    }
+    let mut client = Client::connect(ring.clients[2]);
+    let others: Vec<_> = keys.iter().filter(|key| !is_lost(key)).collect();
+    others.iter().for_each(|key| assert_eq!(client.get(key).as_deref(), Some("x"), "{key}"));
+    let ctl = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_volvox"));
+        command.arg("ctl").args(words).args(["--server", &ring.clients[2].to_string()]);
+        let output = command.output().expect("the binary runs");
+        String::from_utf8(output.stdout).expect("output is text")
+    };
+    let text = ctl(&["ring"]);
+    assert!(text.contains("range 1: its last copy has lost its journal"), "{text}");
+    let text = ctl(&["forgive", "1"]);
+    assert!(text.contains("may be back"), "{text}");
+    let text = ctl(&["forgive", "1", "--yes", "--timeout", "30"]);
+    assert!(text.contains("range 1 begins again empty at cell "), "{text}");
+    ring.await_copies();
+    for key in keys.iter().filter(|key| is_lost(key)) {
+        assert!(matches!(client.get(key).as_deref(), None | Some("x")), "{key}");
+        assert_eq!(client.ask(&format!("set {key} 0 0 1\r\ny\r\n")), "STORED");
+    }
+    assert!(client.list("stats ring").iter().any(|line| line == "STAT losses 1"));
+}
+
 #[test]
 fn kills_of_one_and_of_all_lose_nothing_that_was_answered() {
     survives("tier-os", "os");

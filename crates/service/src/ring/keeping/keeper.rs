@@ -144,8 +144,6 @@ impl Keeper {
         let me = self.ring.identity.cell;
         let copies = |range: &Range, cell| range.primary == cell && range.has(me);
         self.ring.origins.drop_kept(|cell| map.ranges.iter().any(|range| copies(range, cell)));
-        self.begin_parts(now);
-        self.publish();
         let identity = &self.ring.identity;
         let is_known = map
             .cells
@@ -154,6 +152,8 @@ impl Keeper {
         if let Some(below) = self.ring.below().filter(|_| is_known) {
             below.set_owner(identity.ring, identity.cell.0);
         }
+        self.begin_parts(now);
+        self.publish();
         self.worker.end();
     }
 
@@ -358,6 +358,12 @@ impl Keeper {
     /// Begins to lead and to copy what this cell is to, and what is empty where it must be. Returns
     /// whether anything was begun.
     fn begin_parts(&mut self, now: Now) -> bool {
+        if let Some((tiered, below)) = self.ring.cell.tiered().zip(self.ring.below())
+            && !below.is_owned()
+        {
+            tiered.press_for_floors();
+            return false;
+        }
         let map = self.map.clone();
         let mut has_begun = false;
         for range in &map.ranges {

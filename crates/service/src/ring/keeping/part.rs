@@ -65,6 +65,9 @@ impl Part {
     /// What `cell` is to be to `range`.
     pub(crate) fn wanted(range: &Range, cell: CellId) -> Option<Self> {
         let (primary, epoch) = (range.primary, range.epoch);
+        if range.waits_for_operator {
+            return None;
+        }
         if primary == cell {
             return Some(Self::Primary { term: Term { range: range.id, epoch }, is_begun: false });
         }

@@ -374,8 +374,15 @@ impl Jobs {
     /// `job` was not executed in time.
     fn gives_up(&mut self, job: Job) {
         let (target, range) = self.executor.route(job.slice);
+        let map = self.executor.ring.map();
+        let waiting = range.and_then(|id| map.range(id)).filter(|it| it.waits_for_operator);
         let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
         let reason = match target {
+            _ if let Some(range) = waiting => format!(
+                "its last copy has lost its journal; an operator is to forgive it, \
+                 by volvox ctl forgive {}",
+                range.id
+            ),
             Target::Here(..) => {
                 self.executor.describe(job.not_now.unwrap_or(NotNow::Unknown), None)
             }
