@@ -43,6 +43,7 @@ PATHS = [
     "crates/tier",
     "crates/volvox",
     "lab/doubles",
+    "lab/faulty",
     "lab/load",
     "lab/measure",
     "lab/report",

@@ -5,20 +5,14 @@
 //! operations there are, and `TIER_SEED` the seed.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-#[allow(dead_code, reason = "this test uses a part of the disk")]
-#[path = "../../tier/tests/common/disk.rs"]
-mod disk;
 #[path = "map/mod.rs"]
 mod map;
 mod support;
-#[allow(dead_code, reason = "it counts, and nothing is asked")]
-#[path = "../../tier/tests/common/tally.rs"]
-mod tally;
 
 use backend::{Fault, MemoryBackend};
 use base::{MemoryBudget, Now, SliceId, Version};
-use disk::SimDisk;
 use engine::EngineConfig;
+use faulty::disk::SimDisk;
 use map::{Map, Reply, START_S, VALUE_BYTES_MAX};
 use measure::rng::Rng;
 use memcache::Limits;

@@ -4,18 +4,12 @@
 //! `RUSTFLAGS="--cfg shuttle" cargo test -p tier --test shuttle_lane`
 #![cfg(shuttle)]
 
-#[allow(dead_code, reason = "this test uses a part of the disk")]
-#[path = "common/disk.rs"]
-mod disk;
-#[path = "common/tally.rs"]
-mod tally;
-
 use backend::MemoryBackend;
 use base::{
     Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Now, SliceId, Space, Value, Version,
 };
-use disk::{Fault, SimDisk};
 use effects::{Lanes, LanesConfig, WorkerSink};
+use faulty::disk::{Fault, SimDisk};
 use measure::rng::Rng;
 use shuttle::thread;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -18,9 +18,9 @@ const PRODUCT: [&str; 15] = [
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
 /// The tier brought 9,000 of them, a ring above a bucket included, and buckets 2,600.
 const PRODUCT_MAX: usize = 57_000;
-/// Most lines of everything else, likewise; 3,800 of them are the simulator of rings, 3,100 the
+/// Most lines of everything else, likewise; 4,300 of them are the simulator of rings, 3,100 the
 /// proof of rings of processes, and 1,700 that of the tier. It is on its way to 18,100.
-const OUTSIDE_MAX: usize = 30_500;
+const OUTSIDE_MAX: usize = 31_700;
 
 /// The lines of each crate, and of the two groups with their ceilings.
 pub struct Lines<'a> {

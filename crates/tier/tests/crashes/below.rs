@@ -2,6 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::disk::SimDisk;
+use crate::objects::stopped;
 use crate::tally::Tally;
 use backend::MemoryBackend;
 use base::{SliceId, SliceRange};
@@ -132,10 +133,6 @@ fn number(key: &[u8], record: &[u8]) -> Option<u64> {
     let value = Stored::decode(key, record.to_vec()).expect("a record").value;
     let colon = value.iter().position(|byte| *byte == b':')?;
     std::str::from_utf8(&value[..colon]).ok()?.parse().ok()
-}
-
-pub fn stopped() -> BackendError {
-    BackendError { failure: Failure::Unknown, what: "the machine has stopped".to_owned() }
 }
 
 impl Backend for SimBackend {

@@ -1,9 +1,8 @@
-//! A whole tier on a disk that crashes: what was promised is there, and nothing that was gone.
+//! A whole tier on a disk that crashes: what was promised is there, and nothing that was gone. The
+//! disk, and the objects of the bucket, are those of the crate `faulty`.
 //!
 //! | file | what it is |
 //! |---|---|
-//! | `../common/disk` | the disk |
-//! | `../common/tally` | what is counted by name |
 //! | `below` | the backend |
 //! | `bucket` | pages in a bucket |
 //! | `model` | what each key may have |
@@ -19,11 +18,6 @@
 //! `CRASH_SEEDS` sets how many seeds each random test takes, and `CRASH_SEED` which one alone.
 #![cfg(not(any(loom, shuttle)))]
 
-#[path = "../common/disk.rs"]
-mod disk;
-#[path = "../common/tally.rs"]
-mod tally;
-
 mod adopted;
 mod below;
 mod bucket;
@@ -36,6 +30,7 @@ mod model;
 mod single;
 mod world;
 
+use faulty::{disk, objects, tally};
 use life::Config;
 use std::env;
 use tier::Ack;
@@ -75,7 +70,7 @@ const SEEDS_OF_A_LONG_RUN: usize = 6_000;
 
 /// Every harm that is done to disk and backend.
 fn all_harm() -> impl Iterator<Item = &'static str> {
-    disk::HARM.into_iter().chain(below::HARM).chain(bucket::HARM)
+    disk::HARM.into_iter().chain(below::HARM).chain(objects::HARM)
 }
 
 /// Lives with everything that may happen to them: `HARM_FIRST` is the first seed, `HARM_SEEDS` how
