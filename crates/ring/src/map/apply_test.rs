@@ -80,6 +80,7 @@ fn a_cell_that_has_its_journal_leads_again_what_it_led_alone_and_nothing_is_lost
         for range in &map.ranges {
             assert_eq!(range.losses, 0);
             assert_eq!(range.is_recovered, range.primary == CellId(order[1]), "{range:?}");
+            assert_eq!(range.times_forgotten(), 1, "nobody knows who has asked");
             assert_eq!((range.primary, range.copies.len()), (CellId(order[1]), 0));
             assert_eq!(range.journals, [CellId(order[0])], "it is waited for");
         }
@@ -93,12 +94,14 @@ fn a_cell_that_has_its_journal_leads_again_what_it_led_alone_and_nothing_is_lost
         let (at, cell) = (map.ranges[0].stamp(), CellId(order[0]));
         assert!(is_applied(&mut map, Command::Promote { at, cell, why: Why::Silent }));
         assert!(!map.ranges[0].is_recovered, "it has copied it");
+        assert_eq!(map.ranges[0].times_forgotten(), 1, "it has copied that, too");
         // Without its journal it begins empty.
         let at = map.ranges[0].epoch;
         assert!(is_applied(&mut map, start(order[1], 3, true)));
         assert!(is_applied(&mut map, start(order[0], 3, false)));
         let range = &map.ranges[0];
         assert_eq!((range.losses, range.is_recovered, range.epoch), (1, false, at + 1));
+        assert_eq!(range.times_forgotten(), 2);
     }
 }
 

@@ -44,6 +44,10 @@ fn is_no(yes: &bool) -> bool {
     !*yes
 }
 
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
 /// Slices that have the same owner and the same copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
@@ -71,6 +75,9 @@ pub struct Range {
     /// which it was in sync, had ended.
     #[serde(default, skip_serializing_if = "is_no")]
     pub is_recovered: bool,
+    /// How often it has begun so.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub recoveries: u32,
     /// Who has all that was acknowledged in its journal alone: its life in which it was in sync has
     /// ended, and the primary has not gone on without it since. The primary serves nothing before
     /// it drops these.
@@ -104,6 +111,13 @@ impl Range {
     #[must_use]
     pub fn is_short(&self, wanted: u8) -> bool {
         self.in_sync().count() < usize::from(wanted)
+    }
+
+    /// How often nobody knew any more who had asked for what in it: a journal has the changes, and
+    /// not for whom they were made.
+    #[must_use]
+    pub fn times_forgotten(&self) -> u32 {
+        self.losses + self.recoveries
     }
 
     /// Whether `cell` has a part in it, or its journal counts.
@@ -143,6 +157,12 @@ impl Range {
         Ok(())
     }
 
+    /// This epoch begins with what the journal of its primary has.
+    fn begins_with_its_journal(&mut self) {
+        self.is_recovered = true;
+        self.recoveries += 1;
+    }
+
     fn drops(&mut self, cell: CellId) {
         self.copies.retain(|copy| *copy != cell);
         self.journals.retain(|it| *it != cell);
@@ -174,7 +194,9 @@ impl Range {
             return Ok(());
         }
         self.begins_epoch(next.unwrap_or(cell))?;
-        self.is_recovered = copy.is_none() && next.is_some();
+        if copy.is_none() && next.is_some() {
+            self.begins_with_its_journal();
+        }
         self.journals.extend((keeps && next != Some(cell)).then_some(cell));
         self.losses += u32::from(next.is_none());
         Ok(())
@@ -352,6 +374,7 @@ impl Map {
             is_recovered: false,
             journals: Vec::new(),
             waits_for_operator: false,
+            recoveries: 0,
         };
         self.ranges = (0..count).map(range).collect();
     }
@@ -385,7 +408,7 @@ impl Map {
         if is_journal {
             // It has nothing in memory that it could exchange with them.
             range.copies.clear();
-            range.is_recovered = true;
+            range.begins_with_its_journal();
         }
         Ok(())
     }

@@ -22,9 +22,10 @@ pub(crate) enum Target {
 struct Route {
     target: Target,
     range: Option<RangeId>,
-    /// How often the range was lost with its last copy.
+    /// How often the range was lost with its last copy, or began again with what a journal has:
+    /// nobody knew any more then who had asked for what.
     losses: u32,
-    /// The first version of the map in which this cell has seen the last loss; 0 if there is none.
+    /// The first version of the map in which this cell has seen the last time; 0 if there is none.
     lost_at: u64,
 }
 
@@ -68,7 +69,7 @@ impl Routes {
                 }
                 primary => Target::Cell(primary),
             };
-            let (losses, lost_at) = (range.losses, lost_at(range));
+            let (losses, lost_at) = (range.times_forgotten(), lost_at(range));
             Route { target, range: Some(range.id), losses, lost_at }
         };
         let mut ranges: Vec<_> = map.ranges.iter().collect();
@@ -128,6 +129,7 @@ mod tests {
             is_recovered: false,
             journals: Vec::new(),
             waits_for_operator: false,
+            recoveries: 0,
         }
     }
 
@@ -149,7 +151,7 @@ mod tests {
                 let of = map.ranges.iter().find(|range| range.slices().contains(slice));
                 let target = of.map_or(Target::Nowhere, |range| Target::Cell(range.primary));
                 assert_eq!(routes.target(slice), (target, of.map(|range| range.id)), "{slice:?}");
-                let losses = of.map_or((0, 0), |range| (range.losses, 4));
+                let losses = of.map_or((0, 0), |range| (range.times_forgotten(), 4));
                 assert_eq!(routes.losses(slice), losses);
             }
         }

@@ -56,7 +56,8 @@ pub struct Keeper {
     readers: Readers,
     /// By range, until when nothing is committed of what this cell begins to lead.
     until_ns: BTreeMap<RangeId, u64>,
-    /// By range that was lost, how often, and the first version in which this was seen.
+    /// By range of which nobody knew any more who had asked for what: how often, and the first
+    /// version in which this was seen.
     losses: BTreeMap<RangeId, (u32, u64)>,
     /// What this cell has begun to lead, and does not evict of yet: its copies are not sent it.
     begun: Vec<SliceRange>,
@@ -131,8 +132,8 @@ impl Keeper {
         self.worker.begin(now);
         for range in &map.ranges {
             let seen = self.losses.entry(range.id).or_default();
-            if seen.0 != range.losses {
-                *seen = (range.losses, map.version);
+            if seen.0 != range.times_forgotten() {
+                *seen = (range.times_forgotten(), map.version);
             }
             let losses = old.range(range.id).map(|old| old.losses);
             self.changes_part(range, losses == Some(range.losses), now);

@@ -20,6 +20,8 @@ pub(crate) struct Acks {
     waiting: VecDeque<Waiting>,
     /// The last position that was acknowledged, if any was.
     last: Option<u64>,
+    /// Parts of the states that the next entry shows which the logs have already.
+    pub(crate) states_done: usize,
 }
 
 impl Acks {

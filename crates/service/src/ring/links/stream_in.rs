@@ -24,8 +24,8 @@ const SAID_NS: u64 = 100_000_000;
 /// How long a change may wait for memory that was promised to it, or that was not.
 const FULL_NS: u64 = 1_000_000_000;
 
-/// Slices whose states are journaled in one entry, at most.
-const STATES_AT_ONCE: usize = 1024;
+/// Slices whose states are journaled in one entry, at most: an entry of the shortest log.
+const STATES_AT_ONCE: usize = 128;
 
 /// Entries that are looked at together before the first of them is applied.
 const AHEAD: usize = 16;
@@ -122,7 +122,8 @@ impl StreamIn {
         }
         let map_version = entries.map_version;
         worker.journaled = 0;
-        let mut with = With { ring, map_version, worker, now, asked_by: None };
+        let states_done = std::mem::take(&mut self.acks.states_done);
+        let mut with = With { ring, map_version, worker, now, asked_by: None, states_done };
         let mut ahead = Records::new(entries.first, entries.records);
         for (at, record) in Records::new(entries.first, entries.records).enumerate() {
             if at % AHEAD == 0 {
@@ -137,11 +138,15 @@ impl StreamIn {
             self.journaled += std::mem::take(&mut with.worker.journaled);
             match taken {
                 Ok(()) => *applied = Some(record.position),
-                Err(None) => return Taken::Later,
+                Err(None) => {
+                    self.acks.states_done = with.states_done;
+                    return Taken::Later;
+                }
                 Err(Some(Reason::NoSpace)) if !self.is_full_for_long(now) => return Taken::Later,
                 Err(Some(reason)) => return Taken::Refused(reason),
             }
             self.full_since_ns = None;
+            with.states_done = 0;
         }
         match *applied {
             Some(last) if last >= end => {
@@ -335,15 +340,18 @@ struct With<'a> {
     now: Now,
     /// Whose request was applied last: neighbours are nearly always of one asker.
     asked_by: Option<(Asker, Arc<AskedBy>)>,
+    /// Parts of the states that the present entry shows which the journal has.
+    states_done: usize,
 }
 
 impl With<'_> {
     /// Has the journal know what no record shows of slices, which come in their order: their
-    /// barriers, and their delayed flushes.
+    /// barriers, and their delayed flushes. Where a log has no room for all parts of that at once,
+    /// it goes on behind those that it has taken.
     fn journal_states(&mut self, slices: &[SliceId]) -> Result<(), Option<Reason>> {
         let Some(below) = self.ring.below() else { return Ok(()) };
         let (engine, flushed) = (self.ring.cell.engine(), &self.ring.flushed);
-        for some in slices.chunks(STATES_AT_ONCE) {
+        for some in slices.chunks(STATES_AT_ONCE).skip(self.states_done) {
             let mut bytes = Vec::new();
             for slice in some {
                 below.learn(*slice, engine.last_version(*slice));
@@ -351,6 +359,7 @@ impl With<'_> {
             }
             self.journal(tier::COPIED_STATES, &bytes)?;
             self.worker.journaled += bytes.len() as u64;
+            self.states_done += 1;
         }
         Ok(())
     }

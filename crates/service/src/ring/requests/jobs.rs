@@ -53,7 +53,7 @@ const MALFORMED: &[u8] = b"SERVER_ERROR a cell sent a malformed request\r\n";
 const FORGOTTEN: &str = "it was asked before, and too long ago to be known";
 
 /// Why a change that may have been made is not asked again.
-const LOST: &str = "all copies of its range were lost since it was asked";
+const LOST: &str = "its range was lost since it was asked, or began again with its journal";
 
 /// The jobs of one worker.
 pub(crate) struct Jobs {
