@@ -134,4 +134,4 @@ pub use ring::{
     RingIdentity, RingService, WrittenBackEntries,
 };
 pub use service::{Service, Woken};
-pub use tiered::{TierReach, Tiered};
+pub use tiered::{Pressed, TierReach, Tiered};

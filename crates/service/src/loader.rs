@@ -36,12 +36,23 @@ impl Loader {
 
     /// Waits a little for something to do, and does it. Returns whether there may be more to do.
     pub fn run(&mut self, now: impl Fn() -> Now) -> bool {
-        match self.tiered.next_task() {
+        let task = self.tiered.next_task();
+        self.carry_out(task, now);
+        !self.tiered.has_ended()
+    }
+
+    /// Does what there is to do next, if there is anything, and does not wait for it.
+    pub fn step(&mut self, now: impl Fn() -> Now) {
+        let task = self.tiered.tasks().next(Duration::ZERO, || true);
+        self.carry_out(task, now);
+    }
+
+    fn carry_out(&mut self, task: Option<Task>, now: impl Fn() -> Now) {
+        match task {
             Some(Task::LookUp(job)) => self.look_up(job, now),
             Some(Task::Leave(leaving)) => self.drop_item(leaving, now),
             None => {}
         }
-        !self.tiered.has_ended()
     }
 
     /// Drops an item from memory. Where that is not possible just then, it stays, as what was read

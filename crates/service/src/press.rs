@@ -18,6 +18,11 @@ impl Press {
         }
     }
 
+    /// Whether it is asked for.
+    pub(crate) fn is_pressed(&self) -> bool {
+        *self.lock()
+    }
+
     /// Waits until it is asked for, for `most`, or until all `has_ended`. Returns whether it was,
     /// once.
     pub(crate) fn wait(&self, most: Duration, has_ended: impl Fn() -> bool) -> bool {
@@ -48,7 +53,8 @@ mod tests {
         let press = Press::default();
         press.press();
         press.press();
-        assert!(press.wait(LONG, || false));
+        assert!(press.is_pressed() && press.wait(LONG, || false));
+        assert!(!press.is_pressed());
         assert!(!press.wait(Duration::ZERO, || false), "it was given");
         assert!(!press.wait(LONG, || true), "all has ended");
     }

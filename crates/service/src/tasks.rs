@@ -69,6 +69,11 @@ impl Tasks {
         self.lock().leaving
     }
 
+    /// Whether there is any.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.lock().tasks.is_empty()
+    }
+
     /// The next one, for which it waits for `most`, or until it `has_ended`.
     pub(crate) fn next(&self, most: Duration, has_ended: impl Fn() -> bool) -> Option<Task> {
         let waits = |queue: &mut Queue| queue.tasks.is_empty() && !has_ended();

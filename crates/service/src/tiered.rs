@@ -43,6 +43,17 @@ pub struct TierReach {
     pub release: Box<dyn Fn(LogId) + Send + Sync>,
 }
 
+/// What the threads of a tier have to do at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pressed {
+    /// The journal is to be synced.
+    pub syncs: bool,
+    /// Something is to be written back.
+    pub flushes: bool,
+    /// Something is to be looked up, or is to leave memory.
+    pub has_tasks: bool,
+}
+
 /// What the workers of a cell and the threads of its tier share.
 pub struct Tiered {
     tier: Arc<Tier>,
@@ -235,6 +246,17 @@ impl Tiered {
     /// all has ended.
     pub fn wait_to_flush(&self, most: Duration) {
         self.flushes.wait(most, || self.has_ended());
+    }
+
+    /// What its threads have to do at once: for who takes their steps one by one, and lets none of
+    /// them wait.
+    #[must_use]
+    pub fn pressed(&self) -> Pressed {
+        Pressed {
+            syncs: self.syncs.is_pressed(),
+            flushes: self.flushes.is_pressed(),
+            has_tasks: self.tasks.has_any(),
+        }
     }
 
     /// Has the thread that writes back look at once what there is to do.

@@ -14,11 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Memory of a cell.
 pub(crate) const LIMIT_BYTES: u64 = 8 << 20;
 /// The longest value.
-const VALUE_BYTES_MAX: u64 = 512;
+pub(crate) const VALUE_BYTES_MAX: u64 = 512;
 /// What all cells know.
 const SECRET: &[u8] = b"a secret of all simulated cells";
 /// Threads besides the workers that use the engine: the keeper, and who looks into it in the end.
 const LOCALS_BESIDES: usize = 3;
+/// Threads of a tier that use the engine, and those that append.
+const TIER_LOCALS: usize = 1;
+const TIER_SINKS: usize = 2;
 
 /// How many workers a cell has at most.
 pub(crate) const WORKERS_MAX: usize = 3;
@@ -46,23 +49,24 @@ impl Shape {
     }
 }
 
-/// The memory of a cell, its log and its limits.
+/// The memory of a cell, its log and its limits. `is_tiered`: it is to be above a tier.
 pub(crate) fn cell(
-    shape: Shape,
+    (shape, is_tiered): (Shape, bool),
     budget: &Arc<MemoryBudget>,
     version_seed: u64,
     now: base::Now,
 ) -> Arc<Cell> {
+    let tiered = usize::from(is_tiered);
     let config = EngineConfig {
         value_bytes_max: VALUE_BYTES_MAX as usize,
         version_seed: Some(version_seed),
-        locals: shape.workers + LOCALS_BESIDES,
+        locals: shape.workers + LOCALS_BESIDES + tiered * TIER_LOCALS,
         ..EngineConfig::new(LIMIT_BYTES)
     };
     let log = EffectLogOptions {
         lanes: shape.lanes,
         // The keeper appends too.
-        workers: shape.workers + 1,
+        workers: shape.workers + 1 + tiered * TIER_SINKS,
         value_bytes_max: VALUE_BYTES_MAX,
         gates: true,
         has_readers: true,

@@ -4,6 +4,7 @@
 //! Heartbeats are messages, which may be lost, late, and in another order: as after a connection
 //! that was opened again.
 
+use crate::below::Below;
 use crate::cell::{Shape, WORKERS_MAX};
 use crate::client::Client;
 use crate::clock::Clock;
@@ -13,12 +14,14 @@ use crate::history::History;
 use crate::net::{Chunk, Net, Party};
 use crate::process::{Follows, Process};
 use crate::scene::{CallId, Dial, Event, Life, PipeId, Scene, cell_id, index_of};
+use crate::threads::TIER_THREADS;
 use ring::{
     APART_S, Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Outcome, Started,
 };
 use service::Finding;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use tier::TierError;
 
 /// How long a connection is tried.
 const DIAL_NS: u64 = 1_000_000_000;
@@ -33,10 +36,14 @@ const RETRY_NS: u64 = 10_000_000;
 /// The ports of clients and links, and of the first cell.
 const PORT: u16 = 1000;
 
-/// The threads of a process: its workers, its keeper, its ring.
-pub(crate) const THREADS: usize = WORKERS_MAX + 2;
+/// The threads of a process: its workers, its keeper, its ring, and those of its tier.
+pub(crate) const THREADS: usize = WORKERS_MAX + 2 + TIER_THREADS;
 const KEEPER: usize = WORKERS_MAX;
 const RING: usize = WORKERS_MAX + 1;
+const TIER: usize = WORKERS_MAX + 2;
+
+/// How long it takes at most until a process that could not start is started again.
+const RESTART_NS: u64 = 500_000_000;
 
 /// A machine, which has at most one process.
 pub(crate) struct Machine {
@@ -46,13 +53,15 @@ pub(crate) struct Machine {
     clock: Clock,
     /// The machine is off: nothing answers.
     pub(crate) is_off: bool,
-    shape: Shape,
+    pub(crate) shape: Shape,
     /// By thread, until when it is stopped.
     pub(crate) stopped_ns: [u64; THREADS],
     /// Of all time, how long threads were stopped.
     pub(crate) stopped_sum_ns: u64,
     /// The newest map that it has, also after a start.
     pub(crate) known: Arc<Map>,
+    /// What lies below it, if it has a tier.
+    pub(crate) below: Option<Below>,
 }
 
 /// All cells, and what lies between them.
@@ -77,15 +86,18 @@ pub(crate) struct Cells {
     pub(crate) stops_deposed: bool,
     /// The cell that was just stopped in a batch, and until when.
     pub(crate) stopped_in_batch: Option<(usize, u64)>,
+    /// The life that begins on an empty disk, as long as the map may not know it: what was promised
+    /// is in the other cells alone.
+    pub(crate) fragile: Option<Life>,
     pub(crate) fault: Option<String>,
 }
 
-/// Where a cell is reached.
-pub(crate) fn started(cell: usize, number: u64) -> Started {
+/// The start of a cell. `has_tier`, and whether the journal of its earlier life `has_journal`.
+pub(crate) fn started((cell, number): (usize, u64), has_tier: bool, has_journal: bool) -> Started {
     let address =
         |group: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT * (group + 1) + cell as u16));
     let addresses = Addresses { control: address(0), links: address(1), clients: address(2) };
-    Started { incarnation: Incarnation(number), addresses, has_journal: false, has_tier: false }
+    Started { incarnation: Incarnation(number), addresses, has_journal, has_tier }
 }
 
 impl Cells {
@@ -93,21 +105,27 @@ impl Cells {
     pub(crate) fn start(
         coordinator: Coordinator,
         net: Net,
-        machines: &[(Shape, Clock)],
+        machines: Vec<(Shape, Clock, Option<Below>)>,
         scene: &mut Scene,
     ) -> Self {
         let known = coordinator.map().clone();
-        let machine = |(cell, on): (usize, &(Shape, Clock))| Machine {
-            process: Some(Process::start(Life { cell, number: 1 }, known.clone(), *on, scene)),
-            number: 1,
-            shape: on.0,
-            clock: on.1,
-            is_off: false,
-            stopped_ns: [0; THREADS],
-            stopped_sum_ns: 0,
-            known: known.clone(),
+        let machine = |(cell, (shape, clock, below)): (usize, (Shape, Clock, Option<Below>))| {
+            let life = Life { cell, number: 1 };
+            let process =
+                Process::start(life, known.clone(), (shape, clock), below.as_ref(), scene);
+            Machine {
+                process: Some(process.expect("invariant: nothing fails yet")),
+                number: 1,
+                shape,
+                clock,
+                is_off: false,
+                stopped_ns: [0; THREADS],
+                stopped_sum_ns: 0,
+                known: known.clone(),
+                below,
+            }
         };
-        let machines = machines.iter().enumerate().map(machine).collect();
+        let machines = machines.into_iter().enumerate().map(machine).collect();
         Self {
             machines,
             net,
@@ -121,6 +139,7 @@ impl Cells {
             stops_deposed: false,
             admitted: Vec::new(),
             stopped_in_batch: None,
+            fragile: None,
             is_time_split: false,
             fault: None,
         }
@@ -130,6 +149,11 @@ impl Cells {
     pub(crate) fn process(&mut self, life: Life) -> Option<&mut Process> {
         let process = self.machines[life.cell].process.as_mut();
         process.filter(|process| process.life == life)
+    }
+
+    /// The threads of each process.
+    pub(crate) fn threads(&self) -> usize {
+        if self.machines[0].below.is_some() { THREADS } else { THREADS - TIER_THREADS }
     }
 
     /// Stops threads of a cell.
@@ -150,10 +174,19 @@ impl Cells {
         machine.stopped_sum_ns += for_ns;
     }
 
-    /// Ends the process of a cell. `is_off`: its machine goes off, and nothing answers.
+    /// Ends the process of a cell. `is_off`: its machine goes off, and nothing answers. Not while
+    /// others must live, since a disk was lost.
     pub(crate) fn crash(&mut self, cell: usize, is_off: bool, scene: &mut Scene) {
+        let is_fragile = |life: Life| !self.coordinator.has_started(life);
+        if self.fragile.is_some_and(is_fragile) {
+            return;
+        }
         let Some(process) = self.machines[cell].process.take() else { return };
         let life = process.life;
+        drop(process);
+        if let Some(below) = &self.machines[cell].below {
+            below.end(is_off, &mut scene.dice);
+        }
         scene.note("crash", &[cell as u64 + 1, u64::from(is_off)]);
         scene.say(|| format!("fault: cell {} ends (off: {is_off})", cell + 1));
         self.coordinator.ends_ns.insert(life, scene.now_ns);
@@ -186,9 +219,26 @@ impl Cells {
         machine.number += 1;
         let life = Life { cell, number: machine.number };
         scene.note("start", &[cell as u64 + 1, machine.number]);
-        let on = (machine.shape, machine.clock);
-        machine.process = Some(Process::start(life, machine.known.clone(), on, scene));
-        scene.after(0, Event::Start(life));
+        let (on, below) = ((machine.shape, machine.clock), machine.below.as_ref());
+        match Process::start(life, machine.known.clone(), on, below, scene) {
+            Ok(process) => {
+                machine.process = Some(process);
+                scene.after(0, Event::Start(life));
+            }
+            Err(error) => {
+                scene.say(|| format!("  cell {} does not start: {error}", cell + 1));
+                let has_stopped = below.is_some_and(|below| below.disk.is_stopped());
+                if let Some(below) = below.filter(|_| has_stopped) {
+                    let is_off = scene.dice.per_mille(500);
+                    below.end(is_off, &mut scene.dice);
+                } else if !matches!(error, TierError::Backend(_)) {
+                    let fault = format!("cell {} does not start: {error}", cell + 1);
+                    self.fault.get_or_insert(fault);
+                }
+                let delay_ns = scene.dice.between(RESTART_NS / 10, RESTART_NS);
+                scene.after(delay_ns, Event::Restart(cell));
+            }
+        }
     }
 
     /// Resets all connections between two cells.
@@ -213,6 +263,7 @@ impl Cells {
         let (life, thread) = match &event {
             Event::Worker(life, worker) => (*life, *worker),
             Event::Keeper(life) => (*life, KEEPER),
+            Event::Tier(life, thread) => (*life, TIER + *thread),
             Event::Tick(life) | Event::Member(life, _) => (*life, RING),
             _ => return Some(event),
         };
@@ -222,6 +273,11 @@ impl Cells {
         }
         match thread {
             RING => scene.at(until_ns, event),
+            TIER.. => {
+                if let Some(process) = self.process(life) {
+                    process.put_off_tier(thread - TIER, until_ns, scene);
+                }
+            }
             _ => {
                 if let Some(process) = self.process(life) {
                     process.put_off(thread, until_ns, scene);
@@ -255,6 +311,13 @@ impl Cells {
         self.follow(life, follows, scene);
     }
 
+    /// A thread of the tier of a cell takes a step.
+    pub(crate) fn step_tier(&mut self, life: Life, thread: usize, scene: &mut Scene) {
+        let Some(process) = self.process(life) else { return };
+        let follows = process.step_tier(thread, scene);
+        self.follow(life, follows, scene);
+    }
+
     /// The member of a cell handles an event, or looks at the time.
     pub(crate) fn step_member(
         &mut self,
@@ -271,7 +334,24 @@ impl Cells {
         self.follow(life, follows, scene);
     }
 
+    /// Ends the process of a cell whose machine has stopped in a call of its disk or its bucket.
+    /// Returns whether it has.
+    fn ends_if_stopped(&mut self, cell: usize, scene: &mut Scene) -> bool {
+        let below = self.machines[cell].below.as_ref();
+        if !below.is_some_and(|below| below.disk.is_stopped()) {
+            return false;
+        }
+        let is_off = scene.dice.per_mille(500);
+        self.crash(cell, is_off, scene);
+        let delay_ns = scene.dice.duration(1_000_000, 4 * RESTART_NS);
+        scene.after(delay_ns, Event::Restart(cell));
+        true
+    }
+
     fn follow(&mut self, life: Life, follows: Vec<Follows>, scene: &mut Scene) {
+        if self.ends_if_stopped(life.cell, scene) {
+            return;
+        }
         for one in follows {
             match one {
                 Follows::Act(worker, act) => self.act((life, worker), act, scene),
@@ -606,27 +686,16 @@ impl Cells {
 
     /// A cell says that it has started, until the map has it.
     pub(crate) fn say_started(&mut self, life: Life, scene: &mut Scene) {
-        if self.process(life).is_none() || self.coordinator.has_started(life) {
+        let Some(has_journal) = self.process(life).map(|process| process.has_journal) else {
+            return;
+        };
+        if self.coordinator.has_started(life) {
             return;
         }
-        let command =
-            Command::Start { cell: cell_id(life.cell), started: started(life.cell, life.number) };
+        let has_tier = self.machines[life.cell].below.is_some();
+        let started = started((life.cell, life.number), has_tier, has_journal);
+        let command = Command::Start { cell: cell_id(life.cell), started };
         self.coordinator.call(life, About::Start, command, scene);
         scene.after(START_NS, Event::Start(life));
-    }
-
-    /// Stops a worker of a primary that `command` replaces: it finds that out together with what
-    /// has come in meanwhile.
-    pub(crate) fn stop_deposed(&mut self, command: &Command, scene: &mut Scene) {
-        let Command::Promote { at, .. } = *command else { return };
-        let range = self.coordinator.map().range(at.range);
-        let Some(range) = range.filter(|range| range.stamp() == at) else { return };
-        let old = index_of(range.primary);
-        if self.stops_deposed && self.machines[old].process.is_some() {
-            let mut threads = [false; THREADS];
-            threads[scene.dice.index(self.machines[old].shape.workers)] = true;
-            let for_ns = scene.dice.duration(1_000_000, 300_000_000);
-            self.stop(old, threads, for_ns, scene);
-        }
     }
 }

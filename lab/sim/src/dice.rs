@@ -11,6 +11,11 @@ impl Dice {
         Self(Rng::new(seed, lane))
     }
 
+    /// A source for others, which goes on by itself.
+    pub(crate) fn source(&mut self) -> Rng {
+        Rng::new(self.number(), 0)
+    }
+
     /// A number.
     pub(crate) fn number(&mut self) -> u64 {
         self.0.next_u64()

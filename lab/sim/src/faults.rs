@@ -4,7 +4,9 @@
 
 use crate::cells::{Cells, THREADS};
 use crate::coordinator::Weather;
+use crate::losing;
 use crate::scene::{Event, Scene, cell_id, index_of};
+use ring::Command;
 use std::collections::BTreeMap;
 
 /// A kind of fault.
@@ -52,9 +54,31 @@ pub enum Kind {
     AtPromotion,
     /// A primary reaches only one of its two copies for a moment, and its machine goes off.
     WithTail,
+    /// All processes end, and others start later.
+    AllEnd,
+    /// All machines go off, and come back.
+    AllOff,
+    /// A machine stops in the middle of what a thread of its tier does.
+    StopInCall,
+    /// A disk is lost, while all that was promised is in other cells.
+    DiskLost,
+    /// One cell, or all, cannot reach the bucket.
+    BucketAway,
+    /// The bucket refuses requests, does not answer them, or carries them out late.
+    BucketFails,
 }
 
-/// All kinds.
+/// Those that need a tier.
+pub const BELOW: [Kind; 6] = [
+    Kind::AllEnd,
+    Kind::AllOff,
+    Kind::StopInCall,
+    Kind::DiskLost,
+    Kind::BucketAway,
+    Kind::BucketFails,
+];
+
+/// All others.
 pub const KINDS: [Kind; 21] = [
     Kind::Crash,
     Kind::FastRestart,
@@ -94,6 +118,12 @@ enum Mend {
     Proposals,
     Admissions(usize),
     Depositions,
+    /// The machines of these cells reach the bucket again.
+    Reach(Vec<usize>),
+    /// The bucket answers again, and carries out later what is late.
+    Bucket,
+    Land,
+    Calls(usize),
 }
 
 /// The faults of a run.
@@ -121,12 +151,10 @@ fn some(all: &[Kind], scene: &mut Scene) -> (Vec<Kind>, u64) {
 }
 
 impl Faults {
-    /// Some kinds of faults, from `from_ns` on. `changes`: other kinds come now and
-    /// then. `jumps`: clocks may jump.
-    pub(crate) fn choose(from_ns: u64, changes: bool, jumps: bool, scene: &mut Scene) -> Self {
+    /// Some of these kinds of faults, from `from_ns` on. `changes`: other kinds come now and
+    /// then.
+    pub(crate) fn choose(from_ns: u64, changes: bool, all: Vec<Kind>, scene: &mut Scene) -> Self {
         let until_ns = if changes { 0 } else { u64::MAX };
-        let may_come = |kind: &Kind| *kind != Kind::Jump || jumps;
-        let all: Vec<_> = KINDS.into_iter().filter(may_come).collect();
         let (kinds, pace_ns) = some(&all, scene);
         scene.at(from_ns, Event::Fault);
         let (mends, counts) = (BTreeMap::new(), BTreeMap::new());
@@ -172,7 +200,7 @@ impl Faults {
             }
             Kind::Stall => {
                 let mut threads = [false; THREADS];
-                threads[scene.dice.index(THREADS)] = true;
+                threads[scene.dice.index(cells.threads())] = true;
                 let for_ns = scene.dice.duration(5_000_000, 800_000_000);
                 cells.stop(cell, threads, for_ns, scene);
             }
@@ -217,6 +245,46 @@ impl Faults {
                 self.await_change(kind, cell, cells, scene);
             }
             Kind::WithTail => self.leave_a_tail(cells, scene),
+            Kind::AllEnd | Kind::AllOff => {
+                for cell in 0..count {
+                    cells.crash(cell, kind == Kind::AllOff, scene);
+                    let delay_ns = scene.dice.duration(1_000_000, 1_000_000_000);
+                    scene.after(delay_ns, Event::Restart(cell));
+                }
+            }
+            Kind::StopInCall | Kind::DiskLost | Kind::BucketAway | Kind::BucketFails => {
+                self.strike_below(kind, cell, cells, scene);
+            }
+        }
+    }
+
+    /// A fault of what lies below the cells.
+    fn strike_below(&mut self, kind: Kind, cell: usize, cells: &mut Cells, scene: &mut Scene) {
+        let count = cells.machines.len();
+        match kind {
+            Kind::StopInCall => {
+                let calls = [8, 40, 200][scene.dice.index(3)];
+                let calls = scene.dice.below(calls);
+                if let Some(below) = &cells.machines[cell].below {
+                    below.disk.stop_after(calls);
+                    self.mend_later(Mend::Calls(cell), scene);
+                }
+            }
+            Kind::DiskLost => losing::lose_disk(cells, cell, scene),
+            Kind::BucketAway => {
+                let is_one = scene.dice.per_mille(500);
+                let away: Vec<_> = (0..count).filter(|it| !is_one || *it == cell).collect();
+                losing::set_away(cells, &away, true);
+                self.mend_later(Mend::Reach(away), scene);
+            }
+            Kind::BucketFails => {
+                let per_mille = scene.dice.between(10, 400);
+                if let Some(bucket) = losing::bucket(cells) {
+                    bucket.fail(per_mille);
+                }
+                self.mend_later(Mend::Bucket, scene);
+            }
+            _ => {}
         }
     }
 
@@ -384,6 +452,27 @@ impl Faults {
                 cells.admissions = 0;
             }
             Mend::Coordinator => cells.coordinator.weather = Weather::default(),
+            Mend::Reach(away) => losing::set_away(cells, &away, false),
+            Mend::Bucket => {
+                if let Some(bucket) = losing::bucket(cells) {
+                    bucket.fail(0);
+                }
+                self.mend_later(Mend::Land, scene);
+            }
+            Mend::Land => {
+                let count = scene.dice.between(1, 8);
+                if let Some(bucket) =
+                    losing::bucket(cells).filter(|bucket| bucket.land(count as usize))
+                {
+                    scene.say(|| format!("  late requests land: {:?}", bucket.tally()));
+                    self.mend_later(Mend::Land, scene);
+                }
+            }
+            Mend::Calls(cell) => {
+                if let Some(below) = &cells.machines[cell].below {
+                    below.disk.stop_never();
+                }
+            }
         }
     }
 
@@ -405,4 +494,19 @@ fn reconnect(cell: usize, cells: &mut Cells, scene: &mut Scene) {
     cells.coordinator.cuts[cell] -= 1;
     let version = cells.coordinator.map().version;
     scene.after(1_000_000, Event::MapComes(cell, version));
+}
+
+/// Stops a worker of a primary that `command` replaces: it finds that out together with what
+/// has come in meanwhile.
+pub(crate) fn stop_deposed(cells: &mut Cells, command: &Command, scene: &mut Scene) {
+    let Command::Promote { at, .. } = *command else { return };
+    let range = cells.coordinator.map().range(at.range);
+    let Some(range) = range.filter(|range| range.stamp() == at) else { return };
+    let old = index_of(range.primary);
+    if cells.stops_deposed && cells.machines[old].process.is_some() {
+        let mut threads = [false; THREADS];
+        threads[scene.dice.index(cells.machines[old].shape.workers)] = true;
+        let for_ns = scene.dice.duration(1_000_000, 300_000_000);
+        cells.stop(old, threads, for_ns, scene);
+    }
 }

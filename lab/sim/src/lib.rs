@@ -16,6 +16,15 @@
 //! for some seconds, or for minutes: then clients ask less often about more keys, so that their
 //! histories can be checked.
 //!
+//! A ring may be above a tier: then each cell has a journal on a simulated disk, and all share a
+//! bucket, in which keys lie in pages. What was written to a disk outlives the process, and what
+//! was synced the power. Machines stop in the middle of calls, disks are lost, the bucket is away,
+//! fails, and is late. No range may be lost then. In the end all is written back, and the bucket
+//! has what was stored last. Left out are: power cuts at `os`, where a machine that goes off keeps
+//! what its disk was given; the loss of a disk while a range may have no other copy; replies that
+//! wait for no copy; wrong clocks, since journals keep the time; outages that fill a journal; and
+//! what comes between two calls of one step of the flusher.
+//!
 //! Not modelled: what two threads do to each other inside a step; the agreement of the coordinator
 //! itself; memory that is short; cells that join or leave. Not checked: what is made again after a
 //! loss, see `history`; the order of answers that wait for no copy; over minutes, when items expire
@@ -34,16 +43,20 @@
 //! | `driver` | `scene`, `socket` | the connections and the handler of one worker |
 //! | `outside` | nothing | what the threads of a process leave for each other |
 //! | `cell` | `dice`, `outside` | a cell of the product, as it is built here |
+//! | `below` | `dice` | what lies below a cell: a disk, and the bucket of all |
+//! | `threads` | `scene` | the threads of a tier, step by step |
 //! | `worker` | `clock`, `dice`, `driver`, `outside`, `scene` | a worker as a thread, step by step |
-//! | `process` | `cell`, `clock`, `driver`, `outside`, `scene`, `worker` | the process of a cell |
+//! | `process` | `cell`, `clock`, `driver`, `below`, `outside`, `scene`, `threads`, `worker` | the process of a cell |
 //! | `coordinator` | `history`, `scene` | the one map, its commands, and who hears of them when |
 //! | `client` | `dice`, `history`, `net`, `scene` | what clients do |
-//! | `cells` | `cell`, `client`, `clock`, `coordinator`, `driver`, `history`, `net`, `process`, `scene` | all cells, and what they send each other |
+//! | `cells` | `cell`, `client`, `clock`, `coordinator`, `driver`, `below`, `history`, `net`, `process`, `scene`, `threads` | all cells, and what they send each other |
+//! | `losing` | `cells`, `scene` | what happens to what lies below the cells |
 //! | `checks` | `cells`, `scene` | what must be true of all cells |
-//! | `faults` | `cells`, `coordinator`, `scene` | what goes wrong, and when |
-//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `history`, `linear`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |
+//! | `faults` | `cells`, `coordinator`, `losing`, `scene` | what goes wrong, and when |
+//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 
+mod below;
 mod cell;
 mod cells;
 mod checks;
@@ -55,14 +68,16 @@ mod driver;
 mod faults;
 mod history;
 mod linear;
+mod losing;
 mod net;
 mod outside;
 mod process;
 mod scene;
 mod socket;
+mod threads;
 mod trace;
 mod worker;
 mod world;
 
-pub use faults::{KINDS, Kind};
+pub use faults::{BELOW, KINDS, Kind};
 pub use world::{Report, Wanted, run};

@@ -24,11 +24,14 @@ struct Cli {
     /// Let faults come for this number of minutes of simulated time, and not for some seconds.
     #[arg(long)]
     minutes: Option<u64>,
+    /// Each cell is above a tier, with a journal on a disk of its own, and all share a bucket.
+    #[arg(long)]
+    tier: bool,
 }
 
 impl Cli {
     fn wanted(&self) -> sim::Wanted {
-        sim::Wanted { prints: self.trace, minutes: self.minutes }
+        sim::Wanted { prints: self.trace, minutes: self.minutes, tier: self.tier }
     }
 }
 

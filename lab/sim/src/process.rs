@@ -7,14 +7,18 @@
 //! ring     one event
 //! ```
 //!
+//! Above a tier there are those of `threads`.
+//!
 //! A step is whole: nothing else of the process runs meanwhile. What two threads do to each other
 //! inside a step is not modelled; the crates have tests under loom and shuttle for that.
 
-use crate::cell::{LIMIT_BYTES, Shape, cell, ring_cell};
+use crate::below::Below;
+use crate::cell::{LIMIT_BYTES, Shape, VALUE_BYTES_MAX, cell, ring_cell};
 use crate::clock::Clock;
 use crate::driver::{Act, Arrived, Driver};
 use crate::outside::{Outside, lock};
 use crate::scene::{Event, Life, PipeId, Scene, cell_id};
+use crate::threads::Threads;
 use crate::worker::Worker;
 use base::{ExpiryClock, MemoryBudget};
 use ring::{CellId, Effect, Map, Member, RangeId};
@@ -22,6 +26,7 @@ use service::{Cell, Finding, Keeper, RingCell, RingIdentity, RingService, Servic
 use session::{Bounds, Handler, Reply, Resources, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
+use tier::{Recovered, TierError};
 
 /// The number of the listener of links.
 const LINKS_AT: usize = 1;
@@ -74,16 +79,24 @@ pub(crate) struct Process {
     /// What has arrived on connections that no worker has yet.
     arrived: BTreeMap<PipeId, Arrived>,
     keeper_at_ns: Option<u64>,
+    /// Those of its tier, if it has one.
+    threads: Option<Threads>,
+    /// It has the journal of its earlier life, whole.
+    pub(crate) has_journal: bool,
 }
 
 impl Process {
     /// Starts a process whose coordinator shows `map` first. The first cell has founded the ring.
+    ///
+    /// # Errors
+    /// When what lies below it cannot be used now.
     pub(crate) fn start(
         life: Life,
         map: Arc<Map>,
         (shape, clock): (Shape, Clock),
+        below: Option<&Below>,
         scene: &mut Scene,
-    ) -> Self {
+    ) -> Result<Self, TierError> {
         let me = cell_id(life.cell);
         let mono_ns = clock.mono_ns(scene.now_ns);
         let expiry = Arc::new(ExpiryClock::new(clock.wall_ns(scene.now_ns), mono_ns));
@@ -91,6 +104,14 @@ impl Process {
         if founds {
             expiry.take(expiry.own_s(mono_ns), mono_ns);
         }
+        let lanes = (shape.lanes, VALUE_BYTES_MAX);
+        let recovered = below.map(|below| below.recover(lanes, &mut scene.dice)).transpose()?;
+        let clock_s = recovered.as_ref().map_or(0, Recovered::clock_s);
+        if clock_s > expiry.at(mono_ns).expiry_s {
+            expiry.set(clock_s, mono_ns);
+        }
+        let owner = recovered.as_ref().and_then(Recovered::owner);
+        let has_journal = owner == Some((map.ring, me.0));
         let now = expiry.at(mono_ns);
         let outside = Arc::new(Mutex::new(Outside::new(shape.workers)));
         let budget = MemoryBudget::new(LIMIT_BYTES);
@@ -98,10 +119,15 @@ impl Process {
         // another one has counted gives a number twice.
         let version_seed = scene.dice.number();
         let version_seed = if life.number == 1 { 1 } else { version_seed };
-        let cell = cell(shape, &budget, version_seed, now);
+        let cell = cell((shape, recovered.is_some()), &budget, version_seed, now);
+        let tiered = recovered.map(|recovered| cell.put_above(recovered, now)).transpose()?;
+        if let Some(member) = tiered.as_ref().and_then(|tiered| tiered.member()) {
+            member.claim(&map.ring.to_le_bytes())?;
+        }
         let identity = RingIdentity { ring: map.ring, cell: me, incarnation: life.number };
         let seed = scene.dice.number();
         let ring = ring_cell(shape, cell.clone(), identity, &outside, expiry.clone(), seed);
+        let threads = tiered.and_then(|tiered| Threads::new(life, (&cell, tiered), &ring, now));
         let nothing = Arc::new(Map::new(map.ring, u32::MAX, 1));
         let keeper = Keeper::new(ring.clone(), nothing, now);
         let worker = |number: usize| {
@@ -132,11 +158,16 @@ impl Process {
             outside,
             arrived: BTreeMap::new(),
             keeper_at_ns: None,
+            threads,
+            has_journal,
         };
         process.adopt();
         process.wake_keeper(0, scene);
         process.wake_member(scene);
-        process
+        if let Some(threads) = &mut process.threads {
+            threads.begin(scene);
+        }
+        Ok(process)
     }
 
     /// What its clock shows.
@@ -179,6 +210,36 @@ impl Process {
             self.keeper_at_ns = Some(until_ns);
             scene.at(until_ns, Event::Keeper(self.life));
         }
+    }
+
+    /// The same for a thread of its tier.
+    pub(crate) fn put_off_tier(&mut self, thread: usize, until_ns: u64, scene: &mut Scene) {
+        if let Some(threads) = &mut self.threads {
+            threads.put_off(thread, until_ns, scene);
+        }
+    }
+
+    /// A thread of the tier takes a step. Returns what follows.
+    pub(crate) fn step_tier(&mut self, thread: usize, scene: &mut Scene) -> Vec<Follows> {
+        let now = self.now(scene);
+        let Some(threads) = &mut self.threads else { return Vec::new() };
+        if !threads.step(thread, now, scene) {
+            return Vec::new();
+        }
+        let cell = self.life.cell + 1;
+        let failure =
+            threads.report().failure.map(|why| Follows::Fault(format!("cell {cell}: {why}")));
+        failure.into_iter().chain(self.found(scene)).collect()
+    }
+
+    /// What its tier says of itself, if it has one.
+    pub(crate) fn report(&self) -> Option<tier::TierReport> {
+        self.threads.as_ref().map(Threads::report)
+    }
+
+    /// Keys that its tier has not written back.
+    pub(crate) fn dirty(&self) -> u64 {
+        self.threads.as_ref().map_or(0, Threads::dirty)
     }
 
     /// A connection is accepted by the listener of clients, or by that of links.
@@ -285,6 +346,10 @@ impl Process {
                 let fault = format!("nobody wakes worker {number} of cell {cell} for a reply");
                 found.push(Follows::Fault(fault));
             }
+        }
+        drop(outside);
+        if let Some(threads) = &mut self.threads {
+            threads.wake_pressed(scene);
         }
         found
     }

@@ -26,6 +26,8 @@ pub(crate) enum Event {
     Worker(Life, usize),
     /// The keeper takes its next step.
     Keeper(Life),
+    /// This thread of the tier takes its next step.
+    Tier(Life, usize),
     /// The member looks at the time.
     Tick(Life),
     /// Something comes to the member.

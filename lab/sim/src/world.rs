@@ -10,16 +10,18 @@
 //! in time. The history of each key is linearizable, but for what the map reports as lost, and
 //! where replies wait for no copy. Once
 //! calm, the ring becomes healthy, each key can be read and written, and all cells in sync hold the
-//! same.
+//! same. Above a tier the map reports no loss; a cell in sync may lack an item that lies below; and
+//! when all is written back, the bucket has what was stored last.
 
+use crate::below::{Below, Bucket};
 use crate::cell::Shape;
-use crate::cells::{Cells, started};
+use crate::cells::{Cells, Machine, started};
 use crate::checks;
 use crate::client::{Client, Habits};
 use crate::clock::Clock;
 use crate::coordinator::Coordinator;
 use crate::dice::Dice;
-use crate::faults::{Faults, Kind};
+use crate::faults::{self, BELOW, Faults, KINDS, Kind};
 use crate::history::{Answer, Ask, Entry, History};
 use crate::linear::{Found, search};
 use crate::net::Net;
@@ -30,6 +32,7 @@ use base::{Now, SliceId};
 use ring::{Command, Consistency, Durability, Map, Range, RangeId, Reads};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use tier::Ack;
 
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MS;
@@ -44,6 +47,8 @@ const ANSWER_NS: u64 = 2500 * MS;
 const ROUNDS_MAX: u32 = 3;
 /// How long the last flush may take: four seconds by a slow clock, and a proposal that is late.
 const FLUSHING_NS: u64 = 12 * SECOND;
+/// How long it may take until all is written back.
+const DRAINING_NS: u64 = 40 * SECOND;
 /// Between two looks at the health of the ring.
 const LOOK_NS: u64 = 200 * MS;
 /// Steps after which a run of some seconds, and each minute of a longer one, is given up: more than
@@ -60,6 +65,8 @@ pub struct Wanted {
     pub prints: bool,
     /// Minutes of simulated time in which faults come. `None`: some seconds.
     pub minutes: Option<u64>,
+    /// Each cell is above a tier, and all share a bucket.
+    pub tier: bool,
 }
 
 /// What came of a run.
@@ -104,16 +111,19 @@ enum Phase {
     Finishing(u64),
     /// Each key is read and written, for the time with this number.
     Checking(u32),
+    /// All is to be written back, since this time.
+    Draining(u64),
     Over,
 }
 
 /// What the replies of the ring of `seed` mean. Of eight rings three read by fences, two take
-/// changes only while there are two copies, and one waits for no copy.
-fn consistency(seed: u64) -> Consistency {
+/// changes only while there are two copies, and one waits for no copy, unless there is a tier:
+/// there it has no meaning yet.
+fn consistency(seed: u64, tier: bool) -> Consistency {
     let (durability, reads) = match seed % 8 {
         1 | 4 | 5 => (Durability::D1, Reads::Fence),
         3 | 7 => (Durability::D2, Reads::Lease),
-        6 => (Durability::D0, Reads::Lease),
+        6 if !tier => (Durability::D0, Reads::Lease),
         _ => (Durability::D1, Reads::Lease),
     };
     Consistency { durability, reads }
@@ -122,6 +132,7 @@ fn consistency(seed: u64) -> Consistency {
 struct World {
     scene: Scene,
     cells: Cells,
+    bucket: Option<Bucket>,
     clients: Vec<Client>,
     history: History,
     faults: Faults,
@@ -154,16 +165,23 @@ fn ask_while_stopped(clients: &mut [Client], cell: usize, for_ns: u64, scene: &m
     }
 }
 
-/// The division of work and the clock of each machine.
-fn machines(count: usize, dice: &mut Dice) -> Vec<(Shape, Clock)> {
+/// The division of work and the clock of each machine, and what lies below it. Above a tier the
+/// clocks on the wall are right: what a journal says of the time is read again after a start.
+fn machines(
+    count: usize,
+    bucket: Option<&Bucket>,
+    dice: &mut Dice,
+) -> Vec<(Shape, Clock, Option<Below>)> {
     let drift = [0, 500, 20_000, 50_000][dice.index(4)];
     // In one half of the rings, cells have several workers and lanes.
     let has_several = dice.per_mille(500);
     let machine = |_| {
         let rate = dice.between(1_000_000 - drift, 1_000_000 + drift);
         let wrong_s = [0, 0, 3_600, -3_600][dice.index(4)];
+        let wrong_s = if bucket.is_some() { 0 } else { wrong_s };
         let clock = Clock::new(dice.between(1, 1 << 31) * 1000, rate, wrong_s);
-        (if has_several { Shape::choose(dice) } else { Shape::ONE }, clock)
+        let shape = if has_several { Shape::choose(dice) } else { Shape::ONE };
+        (shape, clock, bucket.map(|bucket| bucket.below_one(dice)))
     };
     (0..count).map(machine).collect()
 }
@@ -188,23 +206,26 @@ fn names(keys: usize, map: &Map, dice: &mut Dice) -> Arc<[String]> {
 }
 
 impl World {
-    fn new(seed: u64, Wanted { prints, minutes }: Wanted) -> Self {
+    fn new(seed: u64, Wanted { prints, minutes, tier }: Wanted) -> Self {
         let mut scene = Scene::new(Dice::new(seed, 0), Trace::new(prints));
         let count = scene.dice.between(3, 5) as usize;
         let copies = if scene.dice.per_mille(700) { 2 } else { 3 };
         let map = Map::new(1 + scene.dice.below(1 << 30), count as u32, copies);
-        let mut map = map.with_consistency(consistency(seed));
+        let mut map = map.with_consistency(consistency(seed, tier));
         for cell in 0..count {
-            map.apply(&Command::Join { token: cell as u64 + 1, started: started(cell, 1) });
+            let started = started((cell, 1), tier, false);
+            map.apply(&Command::Join { token: cell as u64 + 1, started });
         }
         let (keys_min, keys_max) = if minutes.is_some() { (8, 16) } else { (2, 6) };
         let keys = scene.dice.between(keys_min, keys_max) as usize;
         let names = names(keys, &map, &mut scene.dice);
         let slices = names.iter().map(|name| SliceId::of(name.as_bytes())).collect();
-        let machines = machines(count, &mut scene.dice);
+        let ack = if seed.is_multiple_of(3) { Ack::Os } else { Ack::Disk };
+        let bucket = tier.then(|| Bucket::new(ack, &mut scene.dice));
+        let machines = machines(count, bucket.as_ref(), &mut scene.dice);
         let net = Net::new(count, &mut scene);
         let coordinator = Coordinator::new(map, slices);
-        let cells = Cells::start(coordinator, net, &machines, &mut scene);
+        let cells = Cells::start(coordinator, net, machines, &mut scene);
         // Where many ask, requests of several meet in one batch.
         let clients = match minutes.is_none() && scene.dice.per_mille(150) {
             true => scene.dice.between(8, 14) as usize,
@@ -219,7 +240,10 @@ impl World {
         let mut clients: Vec<_> =
             (0..clients).map(|number| Client::new(number, names.clone(), habits)).collect();
         clients.iter_mut().for_each(|client| client.goes_on_after(5 * MS, &mut scene));
-        let faults = Faults::choose(FAULTS_NS, minutes.is_some(), jumps, &mut scene);
+        let may_come = |kind: &Kind| *kind != Kind::Jump || jumps && !tier;
+        let below: &[_] = if tier { &BELOW } else { &[] };
+        let kinds = KINDS.iter().chain(below).copied().filter(may_come).collect();
+        let faults = Faults::choose(FAULTS_NS, minutes.is_some(), kinds, &mut scene);
         let last_ns = match minutes {
             Some(minutes) => minutes * 60 * SECOND,
             None => scene.dice.between(SECOND, 6 * SECOND),
@@ -229,7 +253,20 @@ impl World {
         scene.at(calm_ns, Event::Calm);
         let (history, phase) = (History::default(), Phase::Faults);
         let begun = BTreeSet::new();
-        Self { scene, cells, clients, history, faults, names, steps_max, phase, begun, fault: None }
+        let fault = None;
+        Self {
+            scene,
+            cells,
+            bucket,
+            clients,
+            history,
+            faults,
+            names,
+            steps_max,
+            phase,
+            begun,
+            fault,
+        }
     }
 
     fn step(&mut self) {
@@ -264,6 +301,7 @@ impl World {
                 checks::leases(cells, life, scene);
                 self.check_new_primary(life);
             }
+            Event::Tier(life, thread) => cells.step_tier(life, thread, scene),
             Event::Tick(life) => {
                 cells.step_member(life, None, scene);
                 checks::leases(cells, life, scene);
@@ -284,7 +322,7 @@ impl World {
             }
             Event::Propose(call, command) => {
                 checks::stopped(cells, &command, scene);
-                cells.stop_deposed(&command, scene);
+                faults::stop_deposed(cells, &command, scene);
                 cells.coordinator.apply(call, command, history, scene);
             }
             Event::Answer(call, outcome) => cells.answer(call, outcome, scene),
@@ -329,6 +367,7 @@ impl World {
                 None if self.copies_may_lag() && self.differing().is_some() => {}
                 unserved => self.finish(unserved),
             },
+            Phase::Draining(since_ns) => self.look_below(since_ns),
             Phase::Faults | Phase::Finishing(_) | Phase::Checking(_) | Phase::Over => {}
         }
         self.scene.after(LOOK_NS, Event::Look);
@@ -352,6 +391,10 @@ impl World {
             for ask in [Ask::Get, Ask::Set(history.new_value()), Ask::Gets] {
                 client.ask(key, ask, history, &mut cells.net, scene);
             }
+            if self.bucket.is_some() && scene.dice.per_mille(400) {
+                client.ask(key, Ask::Delete, history, &mut cells.net, scene);
+                client.ask(key, Ask::Get, history, &mut cells.net, scene);
+            }
         }
         clients.push(client);
         self.phase = Phase::Checking(round);
@@ -369,13 +412,62 @@ impl World {
 
     /// All is answered: checks what can be checked only now.
     fn finish(&mut self, unserved: Option<String>) {
-        self.phase = Phase::Over;
+        self.phase = match self.bucket {
+            None => Phase::Over,
+            Some(_) => Phase::Draining(self.scene.now_ns),
+        };
         if let Some(unserved) = unserved {
             return self.fails(unserved);
         }
         self.check_answers();
         self.check_copies();
+        self.check_losses();
         self.check_order();
+    }
+
+    /// Each range has a copy, or a journal, that has all of it.
+    fn check_losses(&mut self) {
+        let losses = self.cells.coordinator.losses;
+        if self.bucket.is_some() && losses > 0 {
+            self.fails(format!("{losses} ranges were lost above a tier"));
+        }
+    }
+
+    /// Once all is written back, the bucket has what was stored last.
+    fn look_below(&mut self, since_ns: u64) {
+        let of = |(cell, machine): (usize, &Machine)| {
+            let dirty = machine.process.as_ref().map_or(0, Process::dirty);
+            (dirty > 0).then_some((cell + 1, dirty))
+        };
+        let dirty: Vec<_> = self.cells.machines.iter().enumerate().filter_map(of).collect();
+        if !dirty.is_empty() {
+            if self.scene.now_ns > since_ns + DRAINING_NS {
+                self.fails(format!("{DRAINING_NS} ns later cells have dirty keys: {dirty:?}"));
+            }
+            return;
+        }
+        self.phase = Phase::Over;
+        if let Some(fault) = self.wrong_below() {
+            self.fails(fault);
+        }
+    }
+
+    /// What the bucket has that is not what was stored last.
+    fn wrong_below(&self) -> Option<String> {
+        let bucket = self.bucket.as_ref()?;
+        let values = match bucket.values(&self.names) {
+            Err(error) => return Some(format!("the bucket cannot be read: {error}")),
+            Ok(values) => values,
+        };
+        let last = self.clients.len() - 1;
+        values.iter().enumerate().find_map(|(key, value)| {
+            let mut entries = self.history.entries.iter().rev();
+            let shown = entries.find(|it| it.client == last && it.key == key)?.answer;
+            let value = value.as_deref().map(String::from_utf8_lossy);
+            let number = value.as_ref().and_then(|value| value.trim().parse().ok());
+            let is_right = Answer::Value(number) == shown && number.is_some() == value.is_some();
+            (!is_right).then(|| format!("the bucket has {value:?} for key {key}, not {shown:?}"))
+        })
     }
 
     fn check_answers(&mut self) {
@@ -439,13 +531,19 @@ impl World {
                 let now = Now { expiry_s, ..*now };
                 let held = process.look_up_at(name.as_bytes(), now);
                 // By a clock that has jumped it may have expired, and be removed, or not be copied.
-                let counts = !self.cells.is_time_split || held.starts_with(b"VALUE");
+                let counts = !self.may_lack() || held.starts_with(b"VALUE");
                 counts.then(|| (cell.0, String::from_utf8_lossy(&held).into_owned()))
             });
             let held: Vec<_> = held.collect();
             let differ = held.iter().any(|(_, item)| *item != held[0].1);
             differ.then(|| format!("cells in sync hold different things for {name}: {held:?}"))
         })
+    }
+
+    /// Whether a cell in sync may lack an item: by a clock that has jumped it has expired, or what
+    /// lies below the others has it.
+    fn may_lack(&self) -> bool {
+        self.cells.is_time_split || self.bucket.is_some()
     }
 
     /// All cells in sync hold the same.
@@ -464,7 +562,8 @@ impl World {
                 let process = self.cells.machines[index_of(cell)].process.as_ref()?;
                 Some((cell, process.look_up(name.as_bytes(), &self.scene)))
             });
-            let held: Vec<_> = held.collect();
+            let counts = |bytes: &[u8]| self.bucket.is_none() || bytes.starts_with(b"VALUE");
+            let held: Vec<_> = held.filter(|(_, bytes)| counts(bytes)).collect();
             let differ = held.iter().any(|(_, bytes)| *bytes != held[0].1);
             let shown: Vec<_> = held
                 .iter()
@@ -501,6 +600,10 @@ impl World {
     }
 
     fn fails(&mut self, fault: String) {
+        let machines = &self.cells.machines;
+        for report in machines.iter().filter_map(|it| it.process.as_ref()?.report()) {
+            self.scene.say(|| format!("  {report:?}"));
+        }
         self.scene.say(|| format!("NOT TRUE: {fault}"));
         self.fault.get_or_insert(fault);
     }

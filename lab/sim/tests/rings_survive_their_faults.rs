@@ -1,37 +1,58 @@
 //! Simulated rings, each with faults of its own: what was acknowledged stays, all histories are
 //! linearizable, and each ring heals. A failure names its seed; `cargo xtask sim SEED --trace`
-//! replays it.
+//! replays it, with `--tier` above a bucket.
 
 use sim::Wanted;
 
 /// Runs of one test. All of them take about a minute of one core in the profile of tests.
 const SEEDS: u64 = 150;
 
-fn survive(part: u64) {
-    for seed in part * SEEDS..(part + 1) * SEEDS {
-        let report = sim::run(seed, Wanted::default());
+/// The same of a ring above a bucket. All of them take half a minute of two cores.
+const SEEDS_ABOVE: u64 = 20;
+const ABOVE: Wanted = Wanted { tier: true, prints: false, minutes: None };
+
+fn survive(part: u64, seeds: u64, wanted: Wanted) {
+    for seed in part * seeds..(part + 1) * seeds {
+        let report = sim::run(seed, wanted);
         assert_eq!(report.fault, None, "seed {seed}");
     }
 }
 
 #[test]
 fn the_first_seeds() {
-    survive(0);
+    survive(0, SEEDS, Wanted::default());
 }
 
 #[test]
 fn the_second_seeds() {
-    survive(1);
+    survive(1, SEEDS, Wanted::default());
 }
 
 #[test]
 fn the_third_seeds() {
-    survive(2);
+    survive(2, SEEDS, Wanted::default());
 }
 
 #[test]
 fn the_last_seeds() {
-    survive(3);
+    survive(3, SEEDS, Wanted::default());
+}
+
+/// Each cell has a journal on a disk of its own, and all share a bucket: no range is lost, nothing
+/// comes back, and in the end the bucket has what was stored last.
+#[test]
+fn the_first_seeds_above_a_bucket() {
+    survive(0, SEEDS_ABOVE, ABOVE);
+}
+
+#[test]
+fn the_second_seeds_above_a_bucket() {
+    survive(1, SEEDS_ABOVE, ABOVE);
+}
+
+#[test]
+fn the_last_seeds_above_a_bucket() {
+    survive(2, SEEDS_ABOVE, ABOVE);
 }
 
 /// Where a primary of three copies is replaced, the third stays in sync: it exchanges what it has
@@ -48,7 +69,7 @@ fn the_third_copy_stays_in_sync_with_the_new_primary() {
 #[test]
 fn longer_runs() {
     for seed in 0..4 {
-        let report = sim::run(seed, Wanted { minutes: Some(1), prints: false });
+        let report = sim::run(seed, Wanted { minutes: Some(1), ..Wanted::default() });
         assert_eq!(report.fault, None, "seed {seed}");
         assert!(report.simulated_ns >= 60_000_000_000, "seed {seed}");
     }
@@ -61,4 +82,6 @@ fn the_same_seed_gives_the_same_run() {
         assert_eq!(hashes[0], hashes[1], "seed {seed}");
         assert_ne!(hashes[0], sim::run(seed + 1, Wanted::default()).hash, "seed {seed}");
     }
+    let hashes = [(); 2].map(|()| sim::run(3, ABOVE).hash);
+    assert_eq!(hashes[0], hashes[1], "above a bucket");
 }

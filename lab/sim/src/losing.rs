@@ -1,0 +1,49 @@
+//! What happens to the disks of cells, and to their way to the bucket.
+
+use crate::cells::{Cells, Machine};
+use crate::scene::{Event, Life, Scene, cell_id};
+use faulty::objects::SimBucket;
+
+/// How soon a cell starts again on an empty disk, at most.
+const AGAIN_NS: u64 = 5_000_000;
+
+/// The bucket of all, if there is one.
+pub(crate) fn bucket(cells: &Cells) -> Option<&SimBucket> {
+    cells.machines[0].below.as_ref().map(|below| below.bucket())
+}
+
+/// Sets whether the machines of some cells cannot reach the bucket.
+pub(crate) fn set_away(cells: &Cells, of: &[usize], is_away: bool) {
+    let below = of.iter().filter_map(|cell| cells.machines[*cell].below.as_ref());
+    below.for_each(|below| below.objects.set_away(is_away));
+}
+
+/// Whether all that was promised is in other cells, which run: that the last copy of a range loses
+/// its disk, or that the other copies end meanwhile, is no fault that a ring survives yet.
+fn may_lose_disk(cells: &Cells, cell: usize) -> bool {
+    let runs = |(cell, machine): (usize, &Machine)| {
+        let life = Life { cell, number: machine.number };
+        machine.process.is_some() && cells.coordinator.has_started(life)
+    };
+    let me = cell_id(cell);
+    let is_whole =
+        |range: &ring::Range| !range.is_in_sync(me) || range.in_sync().any(|other| other != me);
+    cells.fragile.is_none_or(|life| cells.coordinator.has_started(life))
+        && cells.machines.iter().enumerate().all(runs)
+        && cells.coordinator.map().ranges.iter().all(is_whole)
+}
+
+/// The machine of a cell goes off, loses its disk, and comes back soon; not where that may not be.
+pub(crate) fn lose_disk(cells: &mut Cells, cell: usize, scene: &mut Scene) {
+    if !may_lose_disk(cells, cell) {
+        return;
+    }
+    cells.crash(cell, true, scene);
+    if let Some(below) = &mut cells.machines[cell].below {
+        below.lose_disk(&mut scene.dice);
+    }
+    let number = cells.machines[cell].number + 1;
+    cells.fragile = Some(Life { cell, number });
+    let delay_ns = scene.dice.duration(10_000, AGAIN_NS);
+    scene.after(delay_ns, Event::Restart(cell));
+}
