@@ -38,6 +38,12 @@ fn run(lab: &Lab) -> Result<Measured> {
     judge(said(lab, seeds, &[])?.iter().map(outcome), seeds)
 }
 
+/// Rings above a bucket, each cell with a journal on a simulated disk.
+pub(in crate::claims) fn run_above_a_bucket(lab: &Lab) -> Result<Measured> {
+    let seeds = lab.form(SEEDS);
+    judge(said(lab, seeds, &["--tier"])?.iter().map(outcome), seeds)
+}
+
 fn run_long(lab: &Lab) -> Result<Measured> {
     let (seeds, minutes) = (lab.form(LONG_SEEDS), MINUTES.to_string());
     let said = said(lab, seeds, &["--minutes", &minutes])?;

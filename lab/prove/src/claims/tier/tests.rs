@@ -3,6 +3,7 @@
 
 use crate::claim::Claim;
 use crate::claims::parts::{By, Part, run};
+use crate::claims::ring::simulator::run_above_a_bucket;
 
 /// Random lives. From 6,000 seeds on each harm must have been done a thousand times.
 const LIVES: &[Part] =
@@ -35,6 +36,13 @@ pub const CLAIMS: &[Claim] = &[
         "lives with every harm of disk and backend, 300 seeds (6,000, each harm 1,000 times)",
         |lab| run(lab, LIVES),
     ),
+    Claim::new(
+        "ring.simulator",
+        "simulated rings above a bucket: kills, power cuts, lost disks, a bucket that fails, 200 \
+         seeds (10,000)",
+    )
+    .bar("none fails")
+    .by(run_above_a_bucket),
     Claim::held(
         "semantics",
         "a million operations of all commands agree with a map, levels by prefix",
