@@ -8,7 +8,7 @@ use crate::ring::testing::{first_cell, first_cell_finding, formed, formed_with};
 use crate::testing::NOW;
 use crate::worker::Worker;
 use base::Now;
-use effects::{LEVELS, WorkerSink};
+use effects::WorkerSink;
 use engine::Put;
 use ring::{CellId, Command, Incarnation, Map, RangeId, Why};
 use std::collections::BTreeMap;
