@@ -186,14 +186,7 @@ impl Faults {
         let cell = scene.dice.index(count);
         let other = (cell + 1 + scene.dice.index(count - 1)) % count;
         match kind {
-            Kind::Crash | Kind::FastRestart | Kind::PowerOff => {
-                cells.crash(cell, kind == Kind::PowerOff, scene);
-                let delay_ns = match kind {
-                    Kind::FastRestart => scene.dice.below(3_000_000),
-                    _ => scene.dice.duration(5_000_000, 2_000_000_000),
-                };
-                scene.after(delay_ns, Event::Restart(cell));
-            }
+            Kind::Crash | Kind::FastRestart | Kind::PowerOff => end(kind, cell, cells, scene),
             Kind::Pause => {
                 let for_ns = scene.dice.duration(20_000_000, 1_500_000_000);
                 cells.stop(cell, [true; THREADS], for_ns, scene);
@@ -246,11 +239,7 @@ impl Faults {
             }
             Kind::WithTail => self.leave_a_tail(cells, scene),
             Kind::AllEnd | Kind::AllOff => {
-                for cell in 0..count {
-                    cells.crash(cell, kind == Kind::AllOff, scene);
-                    let delay_ns = scene.dice.duration(1_000_000, 1_000_000_000);
-                    scene.after(delay_ns, Event::Restart(cell));
-                }
+                (0..count).for_each(|cell| end(kind, cell, cells, scene));
             }
             Kind::StopInCall | Kind::DiskLost | Kind::BucketAway | Kind::BucketFails => {
                 self.strike_below(kind, cell, cells, scene);
@@ -509,4 +498,15 @@ pub(crate) fn stop_deposed(cells: &mut Cells, command: &Command, scene: &mut Sce
         let for_ns = scene.dice.duration(1_000_000, 300_000_000);
         cells.stop(old, threads, for_ns, scene);
     }
+}
+
+/// The process of a cell ends, or its machine goes off, and starts again.
+fn end(kind: Kind, cell: usize, cells: &mut Cells, scene: &mut Scene) {
+    cells.crash(cell, matches!(kind, Kind::PowerOff | Kind::AllOff), scene);
+    let delay_ns = match kind {
+        Kind::FastRestart => scene.dice.below(3_000_000),
+        Kind::AllEnd | Kind::AllOff => scene.dice.duration(1_000_000, 1_000_000_000),
+        _ => scene.dice.duration(5_000_000, 2_000_000_000),
+    };
+    scene.after(delay_ns, Event::Restart(cell));
 }

@@ -4,10 +4,11 @@
 //! copies of a range are lost, or that the voters are.
 
 use super::cell::{Finding, RingCell};
+use super::history::Past;
 use crate::worker::Worker;
 use base::{Now, SliceId};
 use memcache::{KEY_BYTES_MAX, Refusal, Words, reply};
-use ring::{Agreement, CellId, RangeId, Stamp};
+use ring::{Agreement, CellId, Map, RangeId, Stamp};
 use session::Reply;
 use std::fmt::Display;
 
@@ -95,6 +96,12 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
             }
         }
     }
+    ranges(ring, (&map, &past), now, out);
+    copies(ring, out);
+}
+
+/// Each range, and what this cell knows of those that it leads.
+fn ranges(ring: &RingCell, (map, past): (&Map, &Past), now: Now, out: &mut Vec<u8>) {
     for range in &map.ranges {
         let mut stat = |name: &str, value: &dyn Display| {
             reply::stat(out, &format!("range:{}:{name}", range.id), value);
@@ -115,13 +122,12 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         if let Some(since_s) = past.short_since_s.get(&range.id) {
             stat("short_since", since_s);
         }
-        if range.primary == identity.cell {
+        if range.primary == ring.identity.cell {
             let serves = if ring.may_answer(range, now) { "yes" } else { "no" };
             stat("serves", &serves);
             stat("flushed", &ring.flushed.of_all(range.slices()));
         }
     }
-    copies(ring, out);
 }
 
 /// How far the copies of what this cell leads are behind it.
