@@ -15,8 +15,9 @@
 //! Calls that change something are numbered. A test lets the machine stop at one of them: that call
 //! and all later ones fail, until [`SimDisk::kill`] or [`SimDisk::cut_power`].
 
+use crate::bytes::{Bytes, digest_of};
 use crate::tally::Tally;
-use measure::rng::Rng;
+use measure::rng::{Rng, mix};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -120,37 +121,39 @@ enum Pending {
 
 #[derive(Clone, Default)]
 struct Contents {
-    durable: Arc<Vec<u8>>,
+    durable: Bytes,
     /// What is read.
-    current: Arc<Vec<u8>>,
+    current: Bytes,
     pending: Vec<Pending>,
 }
 
-/// The pending writes of one sector: the file, the sector, and the writes by their numbers.
-struct Sector {
+/// Pending sectors of a file that survive together, and their writes by their numbers.
+struct Unit {
     file: usize,
-    sector: usize,
+    sectors: Vec<usize>,
     writes: Vec<usize>,
 }
 
+/// The sectors of a write that is longer survive together, where a test chooses what survives.
+const UNIT_SECTORS: usize = 6;
+
 impl Contents {
     fn write(&mut self, at: usize, bytes: &[u8]) {
-        put(Arc::make_mut(&mut self.current), at, bytes);
+        self.current.put(at, bytes);
         self.pending.push(Pending::Write { at, bytes: bytes.into() });
     }
 
     fn set_bytes(&mut self, bytes: usize) {
-        Arc::make_mut(&mut self.current).resize(bytes, 0);
+        self.current.resize(bytes);
         self.pending.push(Pending::Length(bytes));
     }
 
     /// Makes what is pending durable. What an earlier sync has lost stays lost.
     fn sync(&mut self) {
         for pending in std::mem::take(&mut self.pending) {
-            let durable = Arc::make_mut(&mut self.durable);
             match pending {
-                Pending::Write { at, bytes } => put(durable, at, &bytes),
-                Pending::Length(bytes) => durable.resize(bytes, 0),
+                Pending::Write { at, bytes } => self.durable.put(at, &bytes),
+                Pending::Length(bytes) => self.durable.resize(bytes),
             }
         }
     }
@@ -169,13 +172,40 @@ impl Contents {
 
     /// Makes the first `count` pending writes of a sector durable.
     fn keep(&mut self, sector: usize, writes: &[usize], count: usize) {
-        let durable = Arc::make_mut(&mut self.durable);
         for write in &writes[..count] {
             let Pending::Write { at, bytes } = &self.pending[*write] else { continue };
             let from = (sector * SECTOR).max(*at);
             let to = ((sector + 1) * SECTOR).min(at + bytes.len());
-            put(durable, from, &bytes[from - at..to - at]);
+            self.durable.put(from, &bytes[from - at..to - at]);
         }
+    }
+
+    /// The sectors with pending writes, those of a long write together.
+    fn units(&self, file: usize) -> Vec<Unit> {
+        let is_long = |write: &usize| match &self.pending[*write] {
+            Pending::Write { bytes, .. } => bytes.len() > UNIT_SECTORS * SECTOR,
+            Pending::Length(_) => false,
+        };
+        let mut units: Vec<Unit> = Vec::new();
+        for (sector, writes) in self.sectors() {
+            match units.last_mut() {
+                Some(last) if last.writes == writes && writes.iter().any(is_long) => {
+                    last.sectors.push(sector);
+                }
+                _ => units.push(Unit { file, sectors: vec![sector], writes }),
+            }
+        }
+        units
+    }
+
+    /// A number that stands for what is durable, and what is pending.
+    fn digest(&self) -> u64 {
+        let pending = self.pending.iter().map(|pending| match pending {
+            Pending::Write { at, bytes } => mix(digest_of(bytes) ^ *at as u64),
+            Pending::Length(bytes) => mix(!*bytes as u64),
+        });
+        let all = [self.durable.digest(), self.current.digest()].into_iter().chain(pending);
+        all.fold(0, |sum, of| mix(mix(sum) ^ of))
     }
 
     /// Makes any part of what is pending durable. Nothing is pending then.
@@ -185,7 +215,7 @@ impl Contents {
             Pending::Write { .. } => None,
         });
         if let Some(bytes) = lengths.next_back().filter(|_| rng.below(2) == 0) {
-            Arc::make_mut(&mut self.durable).resize(bytes, 0);
+            self.durable.resize(bytes);
         }
         // How many of 64 sectors survive: often all or none.
         let odds = [0, 0, 2, 32, 62, 64, 64, 64][rng.below(8) as usize];
@@ -221,14 +251,6 @@ fn count_kept(sectors: &[(Vec<usize>, usize)], tally: &mut Tally) {
     let is_later = first_lost.zip(last_kept).is_some_and(|(lost, kept)| kept > lost);
     is_some(OUT_OF_ORDER, is_later, tally);
     is_some(TORN_WRITE, survives.iter().any(|write| is_lost.contains(write)), tally);
-}
-
-/// Writes into a file, which becomes longer if it must.
-fn put(file: &mut Vec<u8>, at: usize, bytes: &[u8]) {
-    if file.len() < at + bytes.len() {
-        file.resize(at + bytes.len(), 0);
-    }
-    file[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
 #[derive(Clone)]
@@ -288,12 +310,9 @@ impl State {
         clone
     }
 
-    /// All sectors with pending writes.
-    fn sectors(&self) -> Vec<Sector> {
-        let of = |(file, contents): (usize, &Contents)| {
-            let sectors = contents.sectors().into_iter();
-            sectors.map(move |(sector, writes)| Sector { file, sector, writes }).collect::<Vec<_>>()
-        };
+    /// All sectors with pending writes, those of a long write together.
+    fn units(&self) -> Vec<Unit> {
+        let of = |(file, contents): (usize, &Contents)| contents.units(file);
         self.files.iter().enumerate().flat_map(of).collect()
     }
 
@@ -440,29 +459,41 @@ impl SimDisk {
     }
 
     /// For each sector that is pending, in how many ways it may survive: 2, or more if it was
-    /// written more than once.
+    /// written more than once. The sectors of a long write are one.
     pub fn ways(&self) -> Vec<usize> {
-        self.state().sectors().iter().map(|sector| sector.writes.len() + 1).collect()
+        self.state().units().iter().map(|unit| unit.writes.len() + 1).collect()
     }
 
-    /// The power is cut: this number of writes of each pending sector survives. All names do.
-    pub fn cut_power_so(&self, kept: &[usize]) {
+    /// Whether names were made, or removed, that are not durable.
+    pub fn has_pending_names(&self) -> bool {
+        let state = self.state();
+        state.names != state.durable_names
+    }
+
+    /// The power is cut: this number of writes of each pending sector survives, as [`Self::ways`]
+    /// has them, and all names, or none that is not durable.
+    pub fn cut_power_so(&self, kept: &[usize], keeps_names: bool) {
         let mut state = self.state();
-        for (Sector { file, sector, writes }, count) in state.sectors().iter().zip(kept) {
-            state.files[*file].keep(*sector, writes, *count);
+        for (Unit { file, sectors, writes }, count) in state.units().iter().zip(kept) {
+            for sector in sectors {
+                state.files[*file].keep(*sector, writes, *count);
+            }
         }
-        state.durable_names = state.names.clone();
+        if keeps_names {
+            state.durable_names = state.names.clone();
+        }
         state.reboot();
     }
 
-    /// A number that stands for what is durable.
+    /// A number that stands for all that is on it, durably or not.
     pub fn digest(&self) -> u64 {
         let state = self.state();
-        let crc = |file: &usize| u64::from(crc32fast::hash(&state.files[*file].durable));
         let of = |(name, file): (&String, &usize)| {
-            measure::rng::mix(u64::from(crc32fast::hash(name.as_bytes())) << 32 | crc(file))
+            mix(digest_of(name.as_bytes()) ^ state.files[*file].digest())
         };
-        state.durable_names.iter().map(of).fold(0, |sum, of| measure::rng::mix(sum ^ of))
+        let names = state.names.iter().map(of);
+        let durable = state.durable_names.iter().map(|it| mix(of(it)));
+        names.chain(durable).fold(0, |sum, of| mix(mix(sum) ^ of))
     }
 
     /// Flips a bit of a file, on the disk and in the page cache. Nothing is pending there.
@@ -471,15 +502,18 @@ impl SimDisk {
         let file = *state.names.get(name).expect("a file of this name");
         state.tally.add(FLIP);
         let contents = &mut state.files[file];
-        let (byte, mask) = ((bit / 8) as usize, 1 << (bit % 8));
-        Arc::make_mut(&mut contents.durable)[byte] ^= mask;
-        Arc::make_mut(&mut contents.current)[byte] ^= mask;
+        let (at, mask) = ((bit / 8) as usize, 1 << (bit % 8));
+        for bytes in [&mut contents.durable, &mut contents.current] {
+            let mut byte = [0];
+            assert!(bytes.read(at, &mut byte), "a byte of the file");
+            bytes.put(at, &[byte[0] ^ mask]);
+        }
     }
 
     /// What a file holds.
-    pub fn bytes_of(&self, name: &str) -> Arc<Vec<u8>> {
+    pub fn bytes_of(&self, name: &str) -> Vec<u8> {
         let state = self.state();
-        state.files[*state.names.get(name).expect("a file of this name")].current.clone()
+        state.files[*state.names.get(name).expect("a file of this name")].current.to_vec()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -586,10 +620,10 @@ impl File for SimFile {
             Entry::Fails(_) => return Err(io::Error::other("EIO")),
             Entry::Stops => return Err(stopped()),
         }
-        let at = at as usize;
-        let found = state.files[self.file].current.get(at..at + into.len());
-        into.copy_from_slice(found.ok_or(ErrorKind::UnexpectedEof)?);
-        Ok(())
+        match state.files[self.file].current.read(at as usize, into) {
+            true => Ok(()),
+            false => Err(ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     fn bytes(&self) -> io::Result<u64> {

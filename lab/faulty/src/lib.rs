@@ -4,10 +4,12 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `tally` | nothing | what is counted by name |
-//! | `disk` | `tally` | a disk that loses what was not synced |
+//! | `bytes` | nothing | the bytes of a file, which copies share |
+//! | `disk` | `bytes`, `tally` | a disk that loses what was not synced |
 //! | `objects` | `disk`, `tally` | a bucket that is not reached once the machine has stopped |
 #![forbid(unsafe_code)]
 
+pub mod bytes;
 pub mod disk;
 pub mod objects;
 pub mod tally;

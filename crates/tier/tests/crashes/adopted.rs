@@ -1,10 +1,10 @@
 //! A new journal above what another one has written back, which is lost.
 
 use crate::cell::{Cell, NOW, begin};
-use crate::disk::SimDisk;
 use crate::life::{Config, Life};
 use crate::model::KeyModel;
 use crate::number;
+use faulty::disk::SimDisk;
 
 use base::{Facts, SliceRange};
 use measure::rng::Rng;

@@ -1,11 +1,12 @@
 //! A backend that stops with the machine of a disk: keys in memory, or pages of a bucket.
 
 use crate::bucket::Bucket;
-use crate::disk::SimDisk;
-use crate::objects::stopped;
-use crate::tally::Tally;
 use backend::MemoryBackend;
 use base::{SliceId, SliceRange};
+use faulty::bytes::digest_of;
+use faulty::disk::SimDisk;
+use faulty::objects::stopped;
+use faulty::tally::Tally;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use tier::{Backend, BackendError, Change, Failure, Stored};
@@ -32,7 +33,12 @@ pub struct SimBackend {
     group: AtomicUsize,
     /// What happens in the next call that changes something.
     during: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// Copies from after each change, if a test wants that.
+    copies: Mutex<Option<Vec<Arc<Self>>>>,
 }
+
+/// The notes of a tier.
+const NOTES: [&str; 2] = ["journal", "slices"];
 
 impl SimBackend {
     pub fn new(disk: SimDisk) -> Arc<Self> {
@@ -54,7 +60,36 @@ impl SimBackend {
             is_harmed: AtomicBool::new(false),
             group: AtomicUsize::new(0),
             during: Mutex::default(),
+            copies: Mutex::default(),
         })
+    }
+
+    /// Keeps a copy of now, and one from after each change of keys in memory, from now on.
+    pub fn keep_copies(&self) {
+        let first = self.copy(self.disk.clone());
+        *self.copies.lock().expect("no panic") = Some(vec![first]);
+    }
+
+    /// The copies since [`SimBackend::keep_copies`].
+    pub fn copies(&self) -> Vec<Arc<Self>> {
+        self.copies.lock().expect("no panic").take().unwrap_or_default()
+    }
+
+    /// A number that stands for keys in memory, and for the notes.
+    pub fn digest(&self) -> u64 {
+        let records = self.memory.records().into_iter();
+        let records = records.map(|(key, record)| [digest_of(&key), digest_of(&record)]);
+        let notes = NOTES.map(|name| self.memory.note(name).expect("it has no fault"));
+        let notes = notes.map(|note| [0, note.map_or(0, |note| digest_of(&note))]);
+        let all: Vec<_> = records.chain(notes).flatten().flat_map(u64::to_le_bytes).collect();
+        digest_of(&all)
+    }
+
+    /// Keeps a copy of what is so now.
+    fn note_change(&self) {
+        if let Some(copies) = &mut *self.copies.lock().expect("no panic") {
+            copies.push(self.copy(self.disk.clone()));
+        }
     }
 
     /// A process begins, and opens what it has.
@@ -118,7 +153,7 @@ impl SimBackend {
             let put = Change::Put { key: &key, record: &record };
             copy.memory.apply(&[put]).expect("it has no fault");
         }
-        for name in ["journal", "slices"] {
+        for name in NOTES {
             if let Some(note) = self.memory.note(name).expect("it has no fault") {
                 copy.memory.set_note(name, &note).expect("it has no fault");
             }
@@ -184,6 +219,7 @@ impl Backend for SimBackend {
         }
         let (is_done, succeeds) = self.disk.enter();
         let done = if is_done { self.memory.apply(changes) } else { Ok(()) };
+        self.note_change();
         self.count(&done);
         if succeeds { done } else { Err(stopped()) }
     }
@@ -214,6 +250,7 @@ impl Backend for SimBackend {
         }
         let (is_done, succeeds) = self.disk.enter();
         let done = if is_done { self.memory.set_note(name, bytes) } else { Ok(()) };
+        self.note_change();
         if succeeds { done } else { Err(stopped()) }
     }
 }

@@ -1,8 +1,8 @@
 //! A bucket next to a disk, and the pages in it.
 
-use crate::disk::SimDisk;
-use crate::objects::{SimBucket, SimObjects, stopped};
-use crate::tally::Tally;
+use faulty::disk::SimDisk;
+use faulty::objects::{SimBucket, SimObjects, stopped};
+use faulty::tally::Tally;
 use pages::{Pages, PagesConfig};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tier::{Backend, BackendError};

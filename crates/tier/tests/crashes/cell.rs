@@ -1,9 +1,9 @@
 //! A cell whose process ends and begins again, and the keys that it had.
 
 use crate::below::SimBackend;
-use crate::disk::SimDisk;
 use crate::life::{Config, Given, Life};
 use crate::model::KeyModel;
+use faulty::disk::SimDisk;
 
 use base::{Facts, Now, Refused};
 use std::sync::Arc;

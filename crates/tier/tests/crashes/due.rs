@@ -1,8 +1,8 @@
 //! A flush of all that is still to come outlives the process and a power cut.
 
 use crate::cell::{Cell, NOW};
-use crate::disk::Fault;
 use crate::life::{Config, Life};
+use faulty::disk::Fault;
 
 use base::{Now, SliceRange};
 use measure::rng::Rng;

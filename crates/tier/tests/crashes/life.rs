@@ -4,13 +4,13 @@
 //! says.
 
 use crate::below::SimBackend;
-use crate::disk::SimDisk;
 use crate::model::{Item, KeyModel, KeyState};
 use base::{
-    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Now, Refused, Removal, SliceId,
+    Change, Effect, EffectSink, Facts, KeyId, MemoryBudget, Now, Refused, Removal, SLICES, SliceId,
     SliceRange, Space, Value, Version,
 };
 use effects::{LaneId, Lanes, LanesConfig, WorkerSink};
+use faulty::disk::SimDisk;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -124,7 +124,8 @@ pub struct Life {
     /// When a flush of all is due; 0: there is none.
     pub due_s: u32,
     ack: Ack,
-    versions: HashMap<SliceId, u64>,
+    /// By slice.
+    versions: Vec<u64>,
 }
 
 impl Life {
@@ -142,14 +143,15 @@ impl Life {
         let names = ([config.name; 16], [9; 16]);
         let mut recovered = Recovered::find(&disk, backend, config.tier(), names, first)?;
         let due_s = recovered.end_due(now);
-        let mut versions = HashMap::new();
+        let mut versions = Vec::with_capacity(SLICES);
         for (slice, begin, barrier) in recovered.slices() {
             assert!(barrier <= begin, "a barrier above all versions");
             assert!(begin.raw() >= FIRST, "{slice:?} begins at {begin:?}");
             if let Some(given) = given.get(&slice) {
                 assert!(begin.raw() >= *given, "{slice:?} gives {begin:?} again: {given}");
             }
-            versions.insert(slice, begin.raw());
+            assert_eq!(slice.index(), versions.len(), "all slices, in their order");
+            versions.push(begin.raw());
         }
         let lanes = config.lanes;
         let bytes = lanes as u64 * (128 << 10) + (272 << 10);
@@ -191,10 +193,15 @@ impl Life {
 
     /// Lets the versions of a slice rise without a change.
     pub fn skip_versions(&mut self, slice: SliceId, count: u64) {
-        let version = self.versions.get_mut(&slice).expect("all slices are there");
+        let version = &mut self.versions[slice.index()];
         // As a promotion does: the version that is given out next is what is asked for.
         *version += count;
         self.lanes.log(self.lanes.lane_of(slice)).advance(slice, Version::from_raw(*version));
+    }
+
+    /// The last version of a slice.
+    pub fn version(&self, slice: SliceId) -> u64 {
+        self.versions[slice.index()]
     }
 
     /// Makes a change. Returns its position and its version.
@@ -213,12 +220,12 @@ impl Life {
             },
         };
         self.sink.reserve(of.slice, space)?;
-        let next = self.versions[&of.slice] + 1;
+        let next = self.versions[of.slice.index()] + 1;
         let key = KeyId { slice: of.slice, hash: 0 };
         let stamp = || Ok(Version::from_raw(next));
         let version = self.sink.commit(key, &Effect { key: &of.key, change }, stamp)?;
         assert_eq!(version.raw(), next);
-        self.versions.insert(of.slice, next);
+        self.versions[of.slice.index()] = next;
         given.insert(of.slice, next);
         Ok((self.sink.last_in(of.slice).map_or(0, |place| place.position), next))
     }

@@ -11,26 +11,28 @@
 //! | `world` | random lives |
 //! | `due` | a flush of all that is still to come |
 //! | `adopted` | a new journal above what another one has written back |
-//! | `few` | all short histories |
 //! | `given_up` | changes that are given up |
 //! | `single` | what a random life meets too rarely |
+//!
+//! All short histories are in `../histories`.
 //!
 //! `CRASH_SEEDS` sets how many seeds each random test takes, and `CRASH_SEED` which one alone.
 #![cfg(not(any(loom, shuttle)))]
 
 mod adopted;
+#[allow(dead_code, reason = "histories use the rest of it")]
 mod below;
 mod bucket;
 mod cell;
 mod due;
-mod few;
 mod given_up;
+#[allow(dead_code, reason = "histories use the rest of it")]
 mod life;
+#[allow(dead_code, reason = "histories use the rest of it")]
 mod model;
 mod single;
 mod world;
 
-use faulty::{disk, objects, tally};
 use life::Config;
 use std::env;
 use tier::Ack;
@@ -70,7 +72,7 @@ const SEEDS_OF_A_LONG_RUN: usize = 6_000;
 
 /// Every harm that is done to disk and backend.
 fn all_harm() -> impl Iterator<Item = &'static str> {
-    disk::HARM.into_iter().chain(below::HARM).chain(objects::HARM)
+    faulty::disk::HARM.into_iter().chain(below::HARM).chain(faulty::objects::HARM)
 }
 
 /// Lives with everything that may happen to them: `HARM_FIRST` is the first seed, `HARM_SEEDS` how

@@ -141,6 +141,11 @@ impl KeyModel {
         self.is_salvaged = true;
     }
 
+    /// What it may have now, and if the power is cut before a cell has begun again.
+    pub fn allowed(&self) -> String {
+        format!("{:?} {:?}", self.history, self.unsynced)
+    }
+
     /// What was read must be what the key has now. Where that was not certain, it is now.
     pub fn check(&mut self, found: &KeyState, now: Now) -> Result<(), String> {
         if found.as_ref().is_some_and(|item| !item.is_alive(now)) {

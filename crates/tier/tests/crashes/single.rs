@@ -1,10 +1,10 @@
 //! What a random life meets too rarely.
 
 use crate::cell::{Cell, NOW, begin};
-use crate::disk::{Fault, SimDisk};
 use crate::life::{Config, Given, Unreadable};
 use crate::model::KeyModel;
 use crate::number;
+use faulty::disk::{Fault, SimDisk};
 
 use backend::Fault as BackendFault;
 use base::{Facts, Refused, SLICES, SliceRange};

@@ -3,12 +3,12 @@
 //! All that happens follows from the seed. Each panic shows it.
 
 use crate::below::SimBackend;
-use crate::disk::{Fault, SimDisk};
 use crate::life::{Config, Given, Life, Unreadable, VALUE_BYTES_MAX};
 use crate::model::{DueModel, Item, KeyModel, KeyState};
-use crate::tally::Tally;
 use backend::Fault as BackendFault;
 use base::{Facts, Now, Refused, Removal, SLICES, SliceId, SliceRange};
+use faulty::disk::{Fault, SimDisk};
+use faulty::tally::Tally;
 use measure::rng::Rng;
 use std::collections::VecDeque;
 use std::sync::Arc;
