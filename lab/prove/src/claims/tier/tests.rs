@@ -8,6 +8,9 @@ use crate::claims::ring::simulator::run_above_a_bucket;
 /// Random lives. From 6,000 seeds on each harm must have been done a thousand times.
 const LIVES: &[Part] =
     &[Part { by: By::Test("tier", "crashes"), variable: "HARM_SEEDS", sizes: [300, 6_000] }];
+/// All histories of as many steps, with crashes at each call, and in the starts after them.
+const HISTORIES: &[Part] =
+    &[Part { by: By::Test("tier", "histories"), variable: "HISTORIES", sizes: [2, 3] }];
 /// Operations of all commands, with evictions, restarts, flushes of all and outages.
 const AGREES: &[Part] = &[Part {
     by: By::Test("service", "above_a_tier_as_a_map"),
@@ -43,6 +46,11 @@ pub const CLAIMS: &[Claim] = &[
     )
     .bar("none fails")
     .by(run_above_a_bucket),
+    Claim::held(
+        "histories",
+        "all histories of 2 steps (3) of two keys, crashed at each call and again in the start",
+        |lab| run(lab, HISTORIES),
+    ),
     Claim::held(
         "semantics",
         "a million operations of all commands agree with a map, levels by prefix",
