@@ -40,19 +40,19 @@ pub fn digest_of(bytes: &[u8]) -> u64 {
 
 /// The bytes of a file.
 #[derive(Clone, Default)]
-pub struct Bytes {
+pub(crate) struct Bytes {
     pages: Vec<Arc<Page>>,
     len: usize,
 }
 
 impl Bytes {
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Cuts them, or adds zeros.
-    pub fn resize(&mut self, len: usize) {
+    pub(crate) fn resize(&mut self, len: usize) {
         if len < self.len {
             // What is added later begins with zeros.
             let end = (len.div_ceil(PAGE) * PAGE).min(self.len);
@@ -63,7 +63,7 @@ impl Bytes {
     }
 
     /// Writes at an offset. They become more if they must.
-    pub fn put(&mut self, mut at: usize, mut bytes: &[u8]) {
+    pub(crate) fn put(&mut self, mut at: usize, mut bytes: &[u8]) {
         if self.len < at + bytes.len() {
             self.resize(at + bytes.len());
         }
@@ -81,7 +81,7 @@ impl Bytes {
     }
 
     /// Fills `into` with what lies at an offset. Returns false where they end before.
-    pub fn read(&self, mut at: usize, mut into: &mut [u8]) -> bool {
+    pub(crate) fn read(&self, mut at: usize, mut into: &mut [u8]) -> bool {
         if self.len < at + into.len() {
             return false;
         }
@@ -96,14 +96,14 @@ impl Bytes {
     }
 
     /// All of them.
-    pub fn to_vec(&self) -> Vec<u8> {
+    pub(crate) fn to_vec(&self) -> Vec<u8> {
         let mut all = vec![0; self.len];
         self.read(0, &mut all);
         all
     }
 
     /// A number that stands for them.
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         let pages = self.pages.iter().map(|page| page.digest());
         pages.fold(mix(self.len as u64), |sum, page| mix(sum.rotate_left(1) ^ page))
     }

@@ -193,8 +193,8 @@ fn all_of(what: &str, config: Config, base: &Moment, (count, in_starts): (usize,
     let (states, crashes) = (of.compared.len() as u64, of.crashes);
     let Starts { begun: starts, again, .. } = of.starts;
     println!(
-        "{what}: {histories} histories of {count} steps, in starts {in_starts}, {} operations, {crashes} crashes; {states} \
-         states explored; {starts} starts, {again} met again; {:.1} s",
+        "{what}: {histories} histories of {count} steps, in starts {in_starts}, {} operations, \
+         {crashes} crashes; {states} states explored; {starts} starts, {again} met again; {:.1} s",
         of.operations,
         begun.elapsed().as_secs_f64()
     );
