@@ -5,10 +5,10 @@
 //! may arrive at any time, or never. A cell that is cut off learns nothing, and its calls fail in
 //! either way.
 
-use crate::history::{Answer, Ask, Entry, History};
+use crate::history::{Answer, Ask, DRIFT_PART, Entry, History};
 use crate::scene::{CallId, Event, Life, Scene, cell_id, index_of};
 use base::SliceId;
-use ring::{CellId, Command, Map, Outcome, Range, RangeId, Verdict};
+use ring::{CellId, Command, LEASE_NS, Map, Outcome, Range, RangeId, Verdict};
 use service::Flushing;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +17,9 @@ use std::sync::Arc;
 const DEADLINE_NS: u64 = 2_000_000_000;
 /// How late a command may be whose caller has given up.
 const LATE_NS: u64 = 4_000_000_000;
+
+/// How long a lease may last that a cell has granted at its end, by a clock that is slow.
+const LEASES_NS: u64 = LEASE_NS + LEASE_NS / DRIFT_PART;
 
 /// What is wrong with the coordinator: in how many of 1,000 calls, or how slow it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -246,14 +249,17 @@ impl Coordinator {
         }
     }
 
-    /// A range begins again, empty: its items have ended between the end of its primary and now.
+    /// A range begins again, empty: its items have ended between the end of its primary and now, or
+    /// the end of the leases that this one has granted. Until then the primary before it may still
+    /// answer from what there was, and the next one answers nothing.
     fn lose(&self, before: &Map, old: &Range, history: &mut History, scene: &Scene) {
         let life = before.cells.get(&old.primary).map(|cell| cell.started.incarnation.0);
         let life = Life { cell: index_of(old.primary), number: life.unwrap_or(0) };
         let asked_ns = self.ends_ns.get(&life).copied().unwrap_or(scene.now_ns);
         let lost = self.keys.iter().enumerate();
         for (key, _) in lost.filter(|(_, slice)| old.slices().contains(**slice)) {
-            let (client, answered_ns) = (usize::MAX, Some(scene.now_ns));
+            let answered_ns = Some(scene.now_ns.max(asked_ns + LEASES_NS));
+            let client = usize::MAX;
             let (ask, answer) = (Ask::Lose, Answer::Done);
             history.entries.push(Entry { client, key, ask, asked_ns, answered_ns, answer });
         }
@@ -274,4 +280,56 @@ fn show(range: &Range) -> String {
         "    range {}: epoch {}, config {}, primary {}, copies {copies:?}, learner {learner}",
         range.id, range.epoch, range.config, range.primary
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::started;
+    use crate::dice::Dice;
+    use crate::linear::{Found, search};
+    use crate::trace::Trace;
+    use ring::Why;
+
+    #[test]
+    fn a_deposed_primary_answers_from_a_lost_range_only_while_its_lease_lasts() {
+        const MS: u64 = 1_000_000;
+        let (start_ns, end_ns) = (1000 * MS, 1010 * MS);
+        let mut map = Map::new(7, 2, 2);
+        for cell in 0..2 {
+            map.apply(&Command::Join { token: cell as u64 + 1, started: started(cell, 1) });
+        }
+        let (range, cell) = (map.ranges[0].clone(), cell_id(1));
+        let slice = range.slices().iter().next().expect("a range has slices");
+        let mut coordinator = Coordinator::new(map, vec![slice]);
+        let mut history = History::default();
+        let mut scene = Scene::new(Dice::new(1, 0), Trace::new(false));
+        scene.now_ns = start_ns;
+        // The second cell has granted a lease, replaces the first one, ends, and starts again.
+        let promote = Command::Promote { at: range.stamp(), cell, why: Why::Broken };
+        coordinator.apply(0, promote, &mut history, &mut scene);
+        coordinator.ends_ns.insert(Life { cell: 1, number: 1 }, end_ns);
+        scene.now_ns = end_ns + MS;
+        let start = Command::Start { cell, started: started(1, 2) };
+        coordinator.apply(1, start, &mut history, &mut scene);
+        assert_eq!(coordinator.losses, 1);
+        let entry = |ask, answer, asked_ns, answered_ns| {
+            let answered_ns = Some(answered_ns);
+            Entry { client: 0, key: 0, ask, asked_ns, answered_ns, answer }
+        };
+        let set = entry(Ask::Set(1), Answer::Done, 0, MS);
+        let read = |value, at_ns| entry(Ask::Get, Answer::Value(value), at_ns, at_ns + MS);
+        let (value, late_ns) = (Some(1), end_ns + LEASES_NS + MS);
+        for (reads, expected) in [
+            (vec![read(value, end_ns + LEASE_NS)], true),
+            (vec![read(value, end_ns + LEASE_NS), read(None, late_ns)], true),
+            (vec![read(None, end_ns + 100 * MS), read(value, end_ns + LEASE_NS)], false),
+            (vec![read(value, late_ns)], false),
+        ] {
+            let entries: Vec<_> =
+                [set].into_iter().chain(history.of_key(0)).chain(reads.iter().copied()).collect();
+            let found = search(&entries, &BTreeMap::new());
+            assert_eq!(found == Found::Order, expected, "{reads:?}");
+        }
+    }
 }

@@ -18,7 +18,7 @@ const EARLY_NS: u64 = 2 * SECOND_NS;
 /// How long ago a flush was asked for of which it is checked that it has ended all items.
 const FLUSHES_NS: u64 = 60 * SECOND_NS;
 /// The clocks of cells run faster or slower by this part at most.
-const DRIFT_PART: u64 = 19;
+pub(crate) const DRIFT_PART: u64 = 19;
 
 /// What a client asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
