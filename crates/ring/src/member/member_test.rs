@@ -599,6 +599,29 @@ fn a_cell_that_was_stopped_itself_blames_nobody() {
 }
 
 #[test]
+fn a_cell_whose_clock_jumps_waits_for_the_lease_that_it_has_granted() {
+    // From the latest event of the granter to the jump of its clock, and from that to the next one.
+    for (before_ns, after_ns) in [(0, BEAT_NS), (BEAT_NS / 2, 1), (BEAT_NS - 1, 1)] {
+        let mut cells = Cells::new(2);
+        while cells.members[&B].wakes_at_ns() < cells.now_ns + BEAT_NS {
+            cells.run(TICK_NS);
+        }
+        let heard_ns = cells.now_ns;
+        cells.cut_off(A);
+        cells.holds_proposals = true;
+        let jump_ns = 3_600_000_000_000;
+        cells.now_ns += before_ns + jump_ns + after_ns;
+        cells.event(B, Event::Tick);
+        while !cells.held.iter().any(|(by, range, _)| (*by, *range) == (B, FIRST)) {
+            cells.now_ns += 1_000_000;
+            cells.event(B, Event::Tick);
+        }
+        let silent_ns = cells.now_ns - jump_ns - heard_ns;
+        assert!(silent_ns >= SILENCE_NS, "{before_ns} {after_ns}: {silent_ns}");
+    }
+}
+
+#[test]
 fn what_a_busy_machine_takes_is_no_stop() {
     let mut cells = Cells::new(3);
     let heard_ns = cells.members[&B].wakes_at_ns() - BEAT_NS;

@@ -26,6 +26,11 @@ const STOPPED_NS: u64 = 20_000_000;
 // One that was stopped for less finds nobody silent whose latest heartbeat had arrived in time.
 const _: () = assert!(2 * BEAT_NS + STOPPED_NS < SHRINK_NS);
 
+/// A cell that is woken later than this may have a clock that has jumped, at any time since its
+/// latest event. It excuses the others from that event on. Where it is late for less, that would
+/// hide their silence on a machine that wakes it late every time.
+const JUMPED_NS: u64 = 1_000_000_000;
+
 /// One cell as a member of its ring.
 ///
 /// Invariants: while a proposal of its own may replace a primary, it grants that primary no lease.
@@ -62,6 +67,8 @@ pub struct Member {
     start_ns: u64,
     /// When an event must come at the latest, so that no rule is late.
     due_ns: u64,
+    /// When the latest event came.
+    handled_ns: u64,
 }
 
 impl Member {
@@ -92,6 +99,7 @@ impl Member {
             free_bytes: 0,
             start_ns: now.mono_ns,
             due_ns: now.mono_ns,
+            handled_ns: now.mono_ns,
         }
     }
 
@@ -112,9 +120,12 @@ impl Member {
     /// cell, whether or not it may be shown.
     pub fn handle(&mut self, event: Event, now: Now, effects: &mut Vec<Effect>) {
         let late_ns = now.mono_ns.saturating_sub(self.due_ns);
-        if late_ns > STOPPED_NS {
+        if late_ns > JUMPED_NS {
+            self.peers.excuse(now.mono_ns - self.handled_ns);
+        } else if late_ns > STOPPED_NS {
             self.peers.excuse(late_ns);
         }
+        self.handled_ns = now.mono_ns;
         self.time.passes(now);
         let mut has_heard = false;
         match event {
