@@ -87,7 +87,7 @@ pub trait Connection<H: Handler>: Send + 'static {
     fn value_buffer(&mut self, resources: &Resources) -> Option<&mut Vec<u8>>;
 
     /// Takes in a part of a reply, and whether it is the last one.
-    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &Context<H>) -> bool;
+    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &mut Context<H>) -> bool;
 
     /// Keeps what may not leave of `span`, which is output of the present batch.
     fn withhold(&mut self, span: Span, context: &mut Context<H>) -> Span;
@@ -154,7 +154,7 @@ impl<H: Handler> Connection<H> for Session {
         self.value_buffer(resources)
     }
 
-    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &Context<H>) -> bool {
+    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &mut Context<H>) -> bool {
         self.complete(ticket, part, context)
     }
 

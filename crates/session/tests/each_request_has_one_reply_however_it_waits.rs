@@ -144,10 +144,10 @@ impl Client {
         let (ticket, bytes) = waits.pending.remove(at).expect("below their number");
         if parts && bytes.len() > 1 {
             let (now, later) = bytes.split_at(self.random.below(bytes.len()));
-            self.rig.session.complete(ticket, (now, false), &self.rig.context);
+            self.rig.session.complete(ticket, (now, false), &mut self.rig.context);
             self.waits().pending.push_back((ticket, later.to_vec()));
         } else {
-            self.rig.session.complete(ticket, (&bytes, true), &self.rig.context);
+            self.rig.session.complete(ticket, (&bytes, true), &mut self.rig.context);
         }
     }
 
@@ -498,10 +498,10 @@ fn late_completions_are_dropped_and_the_rest_of_a_reply_ends_its_connection() {
     pass_ns(&mut stage, WAIT_NS_MAX);
     stage.release();
     assert_eq!(stage.taken(), overdue_line(&Waited::Ticket(first)));
-    assert!(!stage.session.complete(first, (b"late", true), &stage.context));
+    assert!(!stage.session.complete(first, (b"late", true), &mut stage.context));
     stage.receive(b"get a\r\nversion\r\n");
     let second = stage.context.handler.delays.tickets[1];
-    assert!(stage.session.complete(second, (b"VALUE", false), &stage.context));
+    assert!(stage.session.complete(second, (b"VALUE", false), &mut stage.context));
     stage.release();
     assert_eq!(stage.taken(), "END\r\nVALUE");
     pass_ns(&mut stage, WAIT_NS_MAX);
@@ -514,11 +514,11 @@ fn parts_that_must_be_kept_stop_the_reading() {
     let mut stage = stage(&[Run, Step::Ticket, Run, Step::Ticket], 1 << 20);
     stage.receive(b"get a\r\nget b\r\n");
     let tickets = stage.context.handler.delays.tickets.clone();
-    stage.session.complete(tickets[1], (&vec![b'x'; 300 << 10], false), &stage.context);
+    stage.session.complete(tickets[1], (&vec![b'x'; 300 << 10], false), &mut stage.context);
     assert_eq!(stage.release(), Flow::Waiting);
-    stage.session.complete(tickets[0], (b"", true), &stage.context);
+    stage.session.complete(tickets[0], (b"", true), &mut stage.context);
     assert_eq!(stage.release(), Flow::Waiting, "one long reply at a time");
-    stage.session.complete(tickets[1], (b"", true), &stage.context);
+    stage.session.complete(tickets[1], (b"", true), &mut stage.context);
     assert_eq!(stage.release(), Flow::Again);
     assert_eq!(stage.resume(), Flow::Idle);
     assert_eq!(stage.taken().len(), 2 * "END\r\n".len() + (300 << 10));

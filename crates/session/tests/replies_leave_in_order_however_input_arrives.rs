@@ -266,7 +266,7 @@ fn too_much_pending_stops_the_reading() {
     while !rig.session.is_at_rest() {
         rig.context.handler.delays.mark = rig.context.handler.delays.seq;
         while let Some((ticket, bytes)) = rig.context.handler.delays.pending.pop_front() {
-            assert!(rig.session.complete(ticket, (&bytes, true), &rig.context));
+            assert!(rig.session.complete(ticket, (&bytes, true), &mut rig.context));
         }
         rig.release();
         rig.resume();
@@ -288,15 +288,19 @@ fn completions_for_others_are_dropped() {
     }
     let (ticket, bytes) = rig.context.handler.delays.pending.pop_front().expect("just seen");
     let older = ConnId { generation: ID.generation - 1, ..ID };
-    assert!(!rig.session.complete(Ticket { conn: older, ..ticket }, (&bytes, true), &rig.context));
+    assert!(!rig.session.complete(
+        Ticket { conn: older, ..ticket },
+        (&bytes, true),
+        &mut rig.context
+    ));
     assert!(!rig.session.complete(
         Ticket { request: ticket.request + 1, ..ticket },
         (&bytes, true),
-        &rig.context
+        &mut rig.context
     ));
-    assert!(rig.session.complete(ticket, (&bytes, true), &rig.context));
+    assert!(rig.session.complete(ticket, (&bytes, true), &mut rig.context));
     assert!(
-        !rig.session.complete(ticket, (&bytes, true), &rig.context),
+        !rig.session.complete(ticket, (&bytes, true), &mut rig.context),
         "a reply is completed once"
     );
 }
@@ -311,7 +315,7 @@ fn doubt_drops_the_connection() {
         assert!(tries < TRIES_MAX);
     }
     while let Some((ticket, bytes)) = rig.context.handler.delays.pending.pop_front() {
-        rig.session.complete(ticket, (&bytes, true), &rig.context);
+        rig.session.complete(ticket, (&bytes, true), &mut rig.context);
     }
     rig.context.handler.delays.in_doubt = true;
     assert_eq!(rig.release(), Flow::Drop);
@@ -374,7 +378,7 @@ fn delayed(script: &[u8], seed: u64, random: &mut Random) -> Vec<u8> {
                     let at = random.below(rig.context.handler.delays.pending.len());
                     let (ticket, bytes) =
                         rig.context.handler.delays.pending.remove(at).expect("below its length");
-                    assert!(rig.session.complete(ticket, (&bytes, true), &rig.context));
+                    assert!(rig.session.complete(ticket, (&bytes, true), &mut rig.context));
                 }
                 rig.release();
             }

@@ -359,8 +359,9 @@ impl Driver {
         let socket = self.sockets.get_mut(ticket.conn.index as usize);
         let socket = socket.and_then(Option::as_mut);
         let socket = socket.filter(|socket| socket.id() == ticket.conn);
-        let is_free = socket
-            .is_some_and(|socket| socket.connection.complete(ticket, (bytes, last), &self.context));
+        let is_free = socket.is_some_and(|socket| {
+            socket.connection.complete(ticket, (bytes, last), &mut self.context)
+        });
         if is_free {
             self.release(ticket.conn);
         }

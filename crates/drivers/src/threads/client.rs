@@ -155,7 +155,7 @@ impl<H: Serve> Client<H> {
                 Some(Order::Turn(id)) if id == self.connection.id() => self.order_turn(),
                 Some(Order::Complete(completions)) => {
                     for (ticket, bytes, last) in completions.iter() {
-                        self.connection.complete(ticket, (bytes, last), &self.context);
+                        self.connection.complete(ticket, (bytes, last), &mut self.context);
                     }
                 }
                 Some(Order::Close(id)) if id == self.connection.id() => return Break(()),
@@ -284,7 +284,7 @@ impl<H: Serve> Client<H> {
         for message in taken.messages {
             match message {
                 Message::Complete { ticket, bytes, last } => {
-                    self.connection.complete(ticket, (&bytes, last), &self.context);
+                    self.connection.complete(ticket, (&bytes, last), &mut self.context);
                 }
                 Message::Mail(mail) => mail.deliver(&mut self.context.handler, self.context.now),
                 Message::Close(conn) if conn == self.connection.id() => return Break(()),

@@ -9,7 +9,7 @@ use memcache::{Limits, Parsed, Refusal};
 
 use super::flow::Flow;
 use super::value::{END, Value};
-use crate::bounds::WAIT_NS_MAX;
+use crate::bounds::{KEPT_BYTES_MAX, WAIT_NS_MAX};
 use crate::context::Context;
 use crate::handler::{Cause, Handler, Outcome, Passed, Plain, Prompt, ValueStart, Waited};
 use crate::ids::{Conn, ConnId, Ticket};
@@ -86,15 +86,20 @@ impl Requests {
 
     /// Appends a part of the reply to the request of `ticket`, the last one or not; `false` when
     /// the request does not wait.
-    pub(super) fn complete<H>(
+    pub(super) fn complete<H: Handler>(
         &mut self,
         ticket: Ticket,
         part: (&[u8], bool),
-        context: &Context<H>,
+        context: &mut Context<H>,
     ) -> bool {
-        let (due_ns, resources) = (context.now.mono_ns + WAIT_NS_MAX, &context.resources);
         let pending = self.pending.as_mut().filter(|_| ticket.conn == self.conn.id());
-        pending.is_some_and(|it| it.complete(ticket.request, part, due_ns, resources))
+        let Some(pending) = pending else { return false };
+        let (request, bytes) = (ticket.request, part.0.len());
+        if bytes > KEPT_BYTES_MAX {
+            // Where even the handler finds no room, an error takes its place.
+            let _ = context.with_room(|resources| pending.reserve(request, bytes, resources));
+        }
+        pending.complete(request, part, context.now.mono_ns + WAIT_NS_MAX, &context.resources)
     }
 
     /// What the next reply waits for, and its deadline.

@@ -223,7 +223,7 @@ impl Session {
         &mut self,
         ticket: Ticket,
         part: (&[u8], bool),
-        context: &Context<H>,
+        context: &mut Context<H>,
     ) -> bool {
         self.requests.complete(ticket, part, context)
     }

@@ -164,6 +164,19 @@ impl Pending {
         self.alone = self.alone.filter(|alone| *alone != entry.request);
     }
 
+    /// Takes memory for a part of `bytes` bytes of the reply to `request`, if it comes before its
+    /// turn. The error is the number of bytes that were refused.
+    pub(crate) fn reserve(
+        &mut self,
+        request: u32,
+        bytes: usize,
+        resources: &Resources,
+    ) -> Result<(), u64> {
+        let is_first = self.place_of(request).is_none_or(|place| place == 0);
+        let has_memory = is_first || self.has_memory_for(bytes, resources);
+        if has_memory { Ok(()) } else { Err((bytes as u64).next_multiple_of(KEPT_STEP_BYTES)) }
+    }
+
     /// Whether a reply of `bytes` bytes may be kept until its turn.
     fn has_memory_for(&mut self, bytes: usize, resources: &Resources) -> bool {
         let has = TAIL_FREE_BYTES as u64 + self.grant.as_ref().map_or(0, Grant::bytes);

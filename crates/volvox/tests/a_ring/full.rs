@@ -12,15 +12,25 @@ const VALUE_BYTES: usize = 300;
 const BATCH: usize = 250;
 
 fn value(number: usize) -> String {
-    format!("{number:0VALUE_BYTES$}")
+    value_of(number, VALUE_BYTES)
+}
+
+fn value_of(number: usize, bytes: usize) -> String {
+    format!("{number:0bytes$}")
 }
 
 fn fill(client: &mut Client, numbers: std::ops::Range<usize>) {
+    fill_with(client, numbers, VALUE_BYTES);
+}
+
+/// Stores a value of so many bytes for each number.
+fn fill_with(client: &mut Client, numbers: std::ops::Range<usize>, bytes: usize) {
     for start in numbers.clone().step_by(BATCH) {
         let mut requests = String::new();
         let batch = start..numbers.end.min(start + BATCH);
         for number in batch.clone() {
-            requests.push_str(&format!("set {number} 0 0 {VALUE_BYTES}\r\n{}\r\n", value(number)));
+            let value = value_of(number, bytes);
+            requests.push_str(&format!("set {number} 0 0 {bytes}\r\n{value}\r\n"));
         }
         client.send(&requests);
         for _ in batch {
@@ -64,6 +74,44 @@ fn it_has_two_copies_before_a_kill_and_after_it() {
     // kept twice than fits into that cell.
     let kept = count(&mut client, 0..VALUES + VALUES / 4);
     assert!(kept * VALUE_BYTES > 9 << 20, "{kept} are left");
+}
+
+#[test]
+fn it_answers_reads_that_are_sent_together() {
+    const LONG: usize = 4_000;
+    const COUNT: usize = 12_000;
+    const TOGETHER: usize = 32;
+    let ring = Ring::start_with("full-reads", CELLS, &[], &["--memory-limit", LIMIT]);
+    fill_with(&mut Client::connect(ring.clients[0]), 0..COUNT, LONG);
+    for at in &ring.clients {
+        let (mut client, mut found) = (Client::connect(*at), 0);
+        for start in (COUNT / 2..COUNT).step_by(TOGETHER) {
+            let numbers = start..COUNT.min(start + TOGETHER);
+            let names: Vec<_> = numbers.clone().map(|number| number.to_string()).collect();
+            // What comes early waits for what was asked for before it.
+            let each = names.iter().map(|name| format!("mg {name} v\r\n")).collect::<String>();
+            client.send(&each);
+            for number in numbers.clone() {
+                let line = client.line();
+                if line == "EN" {
+                    continue;
+                }
+                assert_eq!(line, format!("VA {LONG}"), "{number}");
+                assert_eq!(client.line(), value_of(number, LONG));
+                found += 1;
+            }
+            client.send(&format!("get {}\r\n", names.join(" ")));
+            loop {
+                let line = client.line();
+                if line == "END" {
+                    break;
+                }
+                assert!(line.starts_with("VALUE "), "{numbers:?}: {line}");
+                client.line();
+            }
+        }
+        assert!(found > COUNT / 16, "{found} of them are there");
+    }
 }
 
 /// Stores values until one is refused for lack of memory. Returns how many were stored. Nothing

@@ -105,7 +105,7 @@ impl<H: LinkHandler> Connection<H> for RingConnection {
         }
     }
 
-    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &Context<H>) -> bool {
+    fn complete(&mut self, ticket: Ticket, part: (&[u8], bool), context: &mut Context<H>) -> bool {
         match self {
             Self::Client(it) => it.complete(ticket, part, context),
             Self::Link(_) => false,

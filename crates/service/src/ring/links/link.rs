@@ -375,7 +375,12 @@ impl<H: LinkHandler> Connection<H> for Link {
         None
     }
 
-    fn complete(&mut self, _ticket: Ticket, _part: (&[u8], bool), _context: &Context<H>) -> bool {
+    fn complete(
+        &mut self,
+        _ticket: Ticket,
+        _part: (&[u8], bool),
+        _context: &mut Context<H>,
+    ) -> bool {
         false
     }
 

@@ -270,6 +270,11 @@ impl Executor {
         may_answer
     }
 
+    /// Has items make way for `bytes` bytes that connections must keep. Returns whether some did.
+    pub(crate) fn make_room(&mut self, bytes: u64) -> bool {
+        self.inner.make_room(self.now, bytes)
+    }
+
     /// Whether a reply that waits for a log may leave.
     pub(crate) fn passed(&self, log: LogId, seq: u64) -> Passed {
         self.inner.gate(log, seq)

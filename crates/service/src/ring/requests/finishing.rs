@@ -142,16 +142,24 @@ impl Finishing {
         }
     }
 
+    /// Takes memory for a part of `bytes` bytes, if it comes before its turn. The error is the
+    /// number of bytes that were refused.
+    pub(crate) fn reserve(
+        &mut self,
+        (number, part): (u64, usize),
+        bytes: usize,
+    ) -> Result<(), u64> {
+        let is_next = self.gathers.get(&number).is_none_or(|gather| gather.is_next(part));
+        let (grant, all) = (&mut self.grant, (self.held + bytes) as u64);
+        let is_kept = bytes <= HELD_BYTES_MAX
+            || is_next
+            || self.budget.cover(grant, Owner::Connections, all, HELD_STEP_BYTES);
+        if is_kept { Ok(()) } else { Err((bytes as u64).next_multiple_of(HELD_STEP_BYTES)) }
+    }
+
     fn finish_part(&mut self, (number, part): (u64, usize), bytes: &[u8]) {
+        let is_kept = self.reserve((number, part), bytes.len()).is_ok();
         let Some(gather) = self.gathers.get_mut(&number) else { return };
-        let is_kept = bytes.len() <= HELD_BYTES_MAX
-            || gather.is_next(part)
-            || self.budget.cover(
-                &mut self.grant,
-                Owner::Connections,
-                (self.held + bytes.len()) as u64,
-                HELD_STEP_BYTES,
-            );
         let (waiting, held) = (gather.waiting(), gather.held());
         let leaving = gather.take(part, if is_kept { bytes } else { NO_MEMORY }.to_vec());
         self.waiting = self.waiting - waiting + gather.waiting();

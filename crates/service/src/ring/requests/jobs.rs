@@ -401,6 +401,12 @@ impl Jobs {
         if let Origin::Worker { worker, number } = origin {
             return self.returning.push((worker, number, bytes.to_vec()));
         }
+        if let Origin::Part { gather, index } = origin
+            && let Err(refused) = self.finishing.reserve((gather, index), bytes.len())
+        {
+            // Where there is no room even so, an error takes its place.
+            let _ = self.executor.make_room(refused);
+        }
         self.finishing.finish(origin, bytes);
     }
 
