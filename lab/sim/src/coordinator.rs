@@ -297,7 +297,10 @@ mod tests {
         let (start_ns, end_ns) = (1000 * MS, 1010 * MS);
         let mut map = Map::new(7, 2, 2);
         for cell in 0..2 {
-            map.apply(&Command::Join { token: cell as u64 + 1, started: started(cell, 1) });
+            map.apply(&Command::Join {
+                token: cell as u64 + 1,
+                started: started((cell, 1), false, false),
+            });
         }
         let (range, cell) = (map.ranges[0].clone(), cell_id(1));
         let slice = range.slices().iter().next().expect("a range has slices");
@@ -310,7 +313,7 @@ mod tests {
         coordinator.apply(0, promote, &mut history, &mut scene);
         coordinator.ends_ns.insert(Life { cell: 1, number: 1 }, end_ns);
         scene.now_ns = end_ns + MS;
-        let start = Command::Start { cell, started: started(1, 2) };
+        let start = Command::Start { cell, started: started((1, 2), false, false) };
         coordinator.apply(1, start, &mut history, &mut scene);
         assert_eq!(coordinator.losses, 1);
         let entry = |ask, answer, asked_ns, answered_ns| {

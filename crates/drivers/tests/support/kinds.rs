@@ -266,7 +266,7 @@ impl<K: Kinds> Connection<Mixed<K>> for Kind<K::Other> {
         &mut self,
         ticket: Ticket,
         part: (&[u8], bool),
-        context: &Context<Mixed<K>>,
+        context: &mut Context<Mixed<K>>,
     ) -> bool {
         match self {
             Self::Session(session) => session.complete(ticket, part, context),

@@ -23,7 +23,7 @@ fn fill(client: &mut Client, numbers: std::ops::Range<usize>) {
     fill_with(client, numbers, VALUE_BYTES);
 }
 
-/// Stores a value of so many bytes for each number.
+/// Stores a value of this number of bytes for each number.
 fn fill_with(client: &mut Client, numbers: std::ops::Range<usize>, bytes: usize) {
     for start in numbers.clone().step_by(BATCH) {
         let mut requests = String::new();
