@@ -5,11 +5,11 @@
 //! arrives late matches no connection, not the wrong one.
 
 /// One of the threads that serve connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WorkerId(pub u16);
 
 /// One connection, for as long as it is open and never again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId {
     /// The worker that owns it.
     pub worker: WorkerId,

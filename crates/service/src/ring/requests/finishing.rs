@@ -6,7 +6,7 @@ use crate::ring::job::{GatedReply, Origin, Repeat};
 use base::{Grant, MemoryBudget, Owner};
 use memcache::reply::OUT_OF_MEMORY_WRITING as NO_MEMORY;
 use session::{Completions, ConnId, Order, Ticket};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// A part that came before its turn and is longer than this is replaced by an error where there is
@@ -18,7 +18,7 @@ const HELD_STEP_BYTES: u64 = 64 << 10;
 /// Replies of one worker on their way to whom they belong.
 pub(crate) struct Finishing {
     pub(crate) gated: VecDeque<GatedReply>,
-    gathers: HashMap<u64, Gather>,
+    gathers: BTreeMap<u64, Gather>,
     /// Those of which more parts may be begun.
     ready: VecDeque<u64>,
     /// Parts that were not begun.
@@ -41,7 +41,7 @@ impl Finishing {
     pub(crate) fn new(budget: Arc<MemoryBudget>) -> Self {
         Self {
             gated: VecDeque::new(),
-            gathers: HashMap::new(),
+            gathers: BTreeMap::new(),
             ready: VecDeque::new(),
             waiting: 0,
             held: 0,
@@ -107,7 +107,8 @@ impl Finishing {
         let composed = self.completions.iter().map(|(ticket, ..)| Order::Close(ticket.conn));
         orders.extend(composed);
         self.completions.clear();
-        orders.extend(self.gathers.drain().map(|(_, gather)| Order::Close(gather.ticket().conn)));
+        let gathers = std::mem::take(&mut self.gathers).into_values();
+        orders.extend(gathers.map(|gather| Order::Close(gather.ticket().conn)));
         (self.waiting, self.held, self.grant) = (0, 0, None);
         self.ready.clear();
         let mut of_workers = Vec::new();
@@ -124,7 +125,7 @@ impl Finishing {
     /// Nobody waits any more for what `conn` has asked for in several parts.
     pub(crate) fn closed(&mut self, conn: ConnId) {
         let is_of = |_: &u64, gather: &mut Gather| gather.ticket().conn == conn;
-        for (_, gather) in self.gathers.extract_if(is_of) {
+        for (_, gather) in self.gathers.extract_if(.., is_of) {
             self.waiting -= gather.waiting();
             self.held -= gather.held();
         }

@@ -12,7 +12,7 @@ use super::slice_counts::SliceCounts;
 use crate::ring::retries::RequestTag;
 use base::SliceId;
 use session::{ConnId, Order};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Most requests of other cells that are parked at one worker.
 pub(crate) const PARKED_MAX: usize = 16 << 10;
@@ -60,7 +60,8 @@ struct OfLink {
 /// The parked requests of one worker.
 #[derive(Default)]
 pub(crate) struct Parked {
-    links: HashMap<ConnId, OfLink>,
+    /// In an order that is the same in each run of a simulated ring.
+    links: BTreeMap<ConnId, OfLink>,
     len: usize,
     /// Bytes of their texts.
     bytes: usize,
