@@ -263,6 +263,10 @@ impl Client {
         self.arrived.extend_from_slice(&bytes);
         while let Some(entries) = self.waiting.front().cloned() {
             let Some((used, answers)) = self.read(&entries, history) else { return };
+            if answers.contains(&Answer::Refused) {
+                let text = String::from_utf8_lossy(&self.arrived[..used]);
+                scene.say(|| format!("  client {}: {}", self.number, text.trim_end()));
+            }
             self.arrived.drain(..used);
             self.waiting.pop_front();
             for (entry, answer) in entries.into_iter().zip(answers) {

@@ -82,7 +82,7 @@ fn the_same_seed_gives_the_same_run() {
         assert_eq!(hashes[0], hashes[1], "seed {seed}");
         assert_ne!(hashes[0], sim::run(seed + 1, Wanted::default()).hash, "seed {seed}");
     }
-    // Of seed 14, the order in which requests were taken up again that waited was another each time.
+    // Of seed 14, requests that waited were taken up again in another order each time.
     for seed in [3, 14] {
         let hashes = [(); 2].map(|()| sim::run(seed, ABOVE).hash);
         assert_eq!(hashes[0], hashes[1], "seed {seed} above a bucket");

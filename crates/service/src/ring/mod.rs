@@ -39,6 +39,8 @@ mod job;
 mod journal_waits;
 mod jump;
 mod keeping;
+#[cfg(test)]
+mod late_requests_test;
 mod links;
 mod not_now;
 mod reason;

@@ -45,6 +45,8 @@ pub(crate) struct Routes {
     begins: Vec<u16>,
     /// One more than that. Each ends where the next begins.
     routes: Vec<Route>,
+    /// The first version of the map in which this cell has seen the last loss of any range.
+    last_loss: u64,
     /// Where cells take requests, and in which life.
     pub(crate) cells: BTreeMap<CellId, (SocketAddr, u64)>,
 }
@@ -83,8 +85,9 @@ impl Routes {
             (*id, (cell.started.addresses.links, cell.started.incarnation.0))
         };
         let cells = map.cells.iter().map(cell).collect();
+        let last_loss = routes.iter().map(|route| route.lost_at).max().unwrap_or(0);
         let (version, consistency) = (map.version, map.consistency);
-        Self { version, consistency, begins, routes, cells }
+        Self { version, consistency, begins, routes, last_loss, cells }
     }
 
     /// Where the requests for `slice` go, and its range.
@@ -94,11 +97,16 @@ impl Routes {
         (*target, *range)
     }
 
-    /// How often the range of `slice` was lost, and since which version of the map this cell knows
-    /// of the last time.
-    pub(crate) fn losses(&self, slice: SliceId) -> (u32, u64) {
-        let Route { losses, lost_at, .. } = self.route(slice);
-        (*losses, *lost_at)
+    /// How often the range of `slice` was lost.
+    pub(crate) fn losses(&self, slice: SliceId) -> u32 {
+        self.route(slice).losses
+    }
+
+    /// Whether a cell that goes by the map of `version` may not know that the range of `slice` was
+    /// lost.
+    #[inline]
+    pub(crate) fn is_lost_since(&self, slice: SliceId, version: u64) -> bool {
+        version < self.last_loss && version < self.route(slice).lost_at
     }
 
     #[inline(always)]
@@ -151,8 +159,9 @@ mod tests {
                 let of = map.ranges.iter().find(|range| range.slices().contains(slice));
                 let target = of.map_or(Target::Nowhere, |range| Target::Cell(range.primary));
                 assert_eq!(routes.target(slice), (target, of.map(|range| range.id)), "{slice:?}");
-                let losses = of.map_or((0, 0), |range| (range.times_forgotten(), 4));
-                assert_eq!(routes.losses(slice), losses);
+                assert_eq!(routes.losses(slice), of.map_or(0, |range| range.times_forgotten()));
+                let is_lost = [3, 4].map(|version| routes.is_lost_since(slice, version));
+                assert_eq!(is_lost, [of.is_some(), false], "{slice:?}");
             }
         }
     }

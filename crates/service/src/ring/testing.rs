@@ -177,7 +177,11 @@ pub(super) fn only_cell() -> Arc<RingCell> {
 
 /// The map of a ring of one cell has come to it, and its leases last for ever.
 pub(super) fn leads_all(ring: &Arc<RingCell>) {
-    let map = formed(1);
+    leads_all_by(ring, &formed(1));
+}
+
+/// The same, with `map`.
+pub(super) fn leads_all_by(ring: &Arc<RingCell>, map: &Arc<Map>) {
     let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 1, 1)), NOW);
     keeper.adopt(map.clone(), BTreeMap::new(), NOW);
     // Above a tier, what an earlier life has journaled is void first.

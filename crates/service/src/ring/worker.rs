@@ -239,7 +239,7 @@ impl RingWorker {
     fn answer_plain(
         &mut self,
         link: &mut Link,
-        &Question { ref tag, hops, due_ns, .. }: &Question,
+        &Question { ref tag, hops, map_version: asked_by_map, due_ns }: &Question,
         text: &[u8],
         out: &mut Reply,
     ) -> bool {
@@ -256,7 +256,7 @@ impl RingWorker {
             plain_get(text).and_then(|(key, _)| executor.get_plain(key, out))
         } else {
             let plain = plain_store(text, value_bytes_max);
-            plain.and_then(|(store, _)| executor.store_plain(&store, tag, out))
+            plain.and_then(|(store, _)| executor.store_plain(&store, (tag, asked_by_map), out))
         };
         match answer {
             Some(Answer::Gate { log, seq }) => {
@@ -308,10 +308,8 @@ impl RingWorker {
             0 => executor.execute(&asked, &mut reply),
             // Another life of that cell may have asked, and nobody knows any more what.
             _ if executor.is_over(&tag.asker) => Executed::NotNow(NotNow::Unknown),
-            // What came of it earlier is lost with the range.
-            _ if tag.again > 0 && executor.is_lost_since(slice, asked_by_map) => {
-                Executed::Forgotten
-            }
+            // What came of it, if it was asked again since and executed, is lost with the range.
+            _ if executor.is_lost_since(slice, asked_by_map) => Executed::Forgotten,
             _ => executor.execute_once((&asked, slice), &tag, &mut reply),
         };
         match executed {

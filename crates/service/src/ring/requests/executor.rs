@@ -107,13 +107,13 @@ impl Executor {
 
     /// How often the range of `slice` was lost.
     pub(crate) fn losses(&self, slice: SliceId) -> u32 {
-        self.routes.as_ref().map_or(0, |routes| routes.losses(slice).0)
+        self.routes.as_ref().map_or(0, |routes| routes.losses(slice))
     }
 
     /// Whether a cell that goes by the map of `version` may not know that the range of `slice` was
     /// lost.
     pub(crate) fn is_lost_since(&self, slice: SliceId, version: u64) -> bool {
-        self.routes.as_ref().is_some_and(|routes| version < routes.losses(slice).1)
+        self.routes.as_ref().is_some_and(|routes| routes.is_lost_since(slice, version))
     }
 
     /// The version of the map that the batch goes by.
@@ -385,11 +385,14 @@ impl Executor {
     pub(crate) fn store_plain(
         &mut self,
         store: &Store<'_>,
-        tag: &RequestTag,
+        (tag, asked_by_map): (&RequestTag, u64),
         reply: &mut Reply,
     ) -> Option<Answer> {
         let slice = SliceId::of(store.key.as_bytes());
         if tag.again > 0 || self.is_over(&tag.asker) || !self.leads(slice, true) {
+            return None;
+        }
+        if self.is_lost_since(slice, asked_by_map) {
             return None;
         }
         let asked_by = self.asked_by(tag.asker);
