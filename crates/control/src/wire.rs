@@ -34,15 +34,23 @@ pub(crate) struct Reader {
     socket: OwnedReadHalf,
     input: Vec<u8>,
     decoder: Decoder,
-    /// Memory that is free at the sender, as it has said last.
+    said: Said,
+}
+
+/// What frames before a heartbeat have said last.
+#[derive(Clone, Copy, Default)]
+struct Said {
+    /// Memory that is free at the sender.
     free_bytes: u64,
+    /// The latest second that requests were shown there.
+    shown_s: u32,
 }
 
 /// The sending side.
 pub(crate) struct Writer {
     socket: OwnedWriteHalf,
-    /// Whether the other cell understands how much memory is free here.
-    says_memory: bool,
+    /// The features of both cells.
+    features: u64,
 }
 
 /// A connection after its handshake.
@@ -58,8 +66,8 @@ pub(crate) struct Detached {
     socket: std::net::TcpStream,
     input: Vec<u8>,
     decoder: Decoder,
-    free_bytes: u64,
-    says_memory: bool,
+    said: Said,
+    features: u64,
 }
 
 /// Who this cell is in handshakes.
@@ -70,9 +78,10 @@ pub(crate) struct Who {
 }
 
 impl Who {
-    /// A cell that knows `secret`, and says how much memory it has free.
+    /// A cell that knows `secret`, and says how much memory it has free and which second it shows.
     pub(crate) fn new(secret: &Secret, identity: Identity) -> Self {
-        let local = Local { features: peer::SAYS_MEMORY, ..Local::new(identity) };
+        let features = peer::SAYS_MEMORY | peer::SAYS_SHOWN;
+        let local = Local { features, ..Local::new(identity) };
         Self { secret: secret.clone(), local }
     }
 }
@@ -109,20 +118,20 @@ impl Wire {
     /// Takes it out of the runtime of this thread.
     pub(crate) fn detach(self) -> io::Result<Detached> {
         let Self { session, reader, writer } = self;
-        let Reader { socket, input, decoder, free_bytes } = reader;
-        let Writer { socket: write, says_memory } = writer;
+        let Reader { socket, input, decoder, said } = reader;
+        let Writer { socket: write, features } = writer;
         let socket = socket.reunite(write).map_err(io::Error::other)?.into_std()?;
-        Ok(Detached { session, socket, input, decoder, free_bytes, says_memory })
+        Ok(Detached { session, socket, input, decoder, said, features })
     }
 }
 
 impl Detached {
     /// Goes on in the runtime of the calling task.
     pub(crate) fn attach(self) -> io::Result<Wire> {
-        let Self { session, socket, input, decoder, free_bytes, says_memory } = self;
+        let Self { session, socket, input, decoder, said, features } = self;
         let (read, write) = TcpStream::from_std(socket)?.into_split();
-        let reader = Reader { socket: read, input, decoder, free_bytes };
-        Ok(Wire { session, reader, writer: Writer { socket: write, says_memory } })
+        let reader = Reader { socket: read, input, decoder, said };
+        Ok(Wire { session, reader, writer: Writer { socket: write, features } })
     }
 }
 
@@ -145,9 +154,8 @@ async fn shake(
                 Step::Done { session, .. } => {
                     let (read, write) = socket.into_split();
                     let decoder = Decoder::new(FRAME_BYTES_MAX);
-                    let reader = Reader { socket: read, input, decoder, free_bytes: 0 };
-                    let says_memory = session.features & peer::SAYS_MEMORY != 0;
-                    let writer = Writer { socket: write, says_memory };
+                    let reader = Reader { socket: read, input, decoder, said: Said::default() };
+                    let writer = Writer { socket: write, features: session.features };
                     return Ok(Wire { session, reader, writer });
                 }
                 Step::NeedMore { consumed: 0 } => break,
@@ -163,13 +171,17 @@ impl Reader {
         loop {
             let decoded = self.decoder.decode(&self.input);
             if let Some((frame, bytes)) = decoded.map_err(io::Error::other)? {
-                if let Frame::Memory { free } = frame {
-                    self.free_bytes = free;
-                    self.input.drain(..bytes);
+                let said = match frame {
+                    Frame::Memory { free } => Some(Said { free_bytes: free, ..self.said }),
+                    Frame::Shown { second } => Some(Said { shown_s: second, ..self.said }),
+                    _ => None,
+                };
+                let message = Message::of(&frame, self.said);
+                self.input.drain(..bytes);
+                if let Some(said) = said {
+                    self.said = said;
                     continue;
                 }
-                let message = Message::of(&frame, self.free_bytes);
-                self.input.drain(..bytes);
                 return message.ok_or_else(|| io::ErrorKind::InvalidData.into());
             }
             self.input.reserve(READ_BYTES);
@@ -207,8 +219,11 @@ impl Writer {
             suspects: &suspects,
         };
         let mut out = Vec::new();
-        if self.says_memory {
+        if self.features & peer::SAYS_MEMORY != 0 {
             Frame::Memory { free: beat.free_bytes }.encode(&mut out);
+        }
+        if self.features & peer::SAYS_SHOWN != 0 {
+            Frame::Shown { second: beat.shown_s }.encode(&mut out);
         }
         frame.encode(&mut out);
         self.send_bytes(&out).await
@@ -216,8 +231,8 @@ impl Writer {
 }
 
 impl Message {
-    /// The message of `frame`. `free_bytes`: memory that is free at its sender.
-    fn of(frame: &Frame<'_>, free_bytes: u64) -> Option<Self> {
+    /// The message of `frame`, before which its sender has `said` this.
+    fn of(frame: &Frame<'_>, Said { free_bytes, shown_s }: Said) -> Option<Self> {
         Some(match *frame {
             Frame::Heartbeat {
                 suspects,
@@ -233,7 +248,7 @@ impl Message {
                 let suspects = suspects.collect();
                 let versions = Heartbeat { map_version, ready_version, ..Heartbeat::default() };
                 let times = Heartbeat { sent_ns, echo_ns, heard_ns, expiry_s, ..versions };
-                Self::Heartbeat(Heartbeat { suspects, free_bytes, ..times })
+                Self::Heartbeat(Heartbeat { suspects, free_bytes, shown_s, ..times })
             }
             Frame::Call { id, kind, body } => Self::Call { id, kind, body: body.to_vec() },
             Frame::Answer { id, ok, body } => Self::Answer { id, ok, body: body.to_vec() },
@@ -267,7 +282,8 @@ mod tests {
         };
         let (from, to) = tokio::join!(Wire::connect(address, &from, target, [1; _]), accepting);
         let (mut from, mut to) = (from.expect("it opens"), to.expect("it opens"));
-        let heartbeat = Heartbeat { sent_ns: 3, free_bytes: FREE_BYTES, ..Heartbeat::default() };
+        let said = Heartbeat { free_bytes: FREE_BYTES, shown_s: 7, ..Heartbeat::default() };
+        let heartbeat = Heartbeat { sent_ns: 3, ..said };
         from.writer.beat(&heartbeat).await.expect("it is sent");
         match to.reader.next().await.expect("it arrives") {
             Message::Heartbeat(heartbeat) => heartbeat,
@@ -276,14 +292,20 @@ mod tests {
     }
 
     #[test]
-    fn free_memory_is_said_to_cells_that_understand_it() {
+    fn free_memory_and_seconds_are_said_to_cells_that_understand_them() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
-            let both = heard([peer::SAYS_MEMORY; 2]).await;
-            assert_eq!((both.sent_ns, both.free_bytes), (3, FREE_BYTES));
-            for features in [[0, peer::SAYS_MEMORY], [peer::SAYS_MEMORY, 0]] {
-                let one = heard(features).await;
-                assert_eq!((one.sent_ns, one.free_bytes), (3, 0));
+            let all = peer::SAYS_MEMORY | peer::SAYS_SHOWN;
+            let cases = [
+                ([all, all], (3, FREE_BYTES, 7)),
+                ([0, all], (3, 0, 0)),
+                ([all, 0], (3, 0, 0)),
+                ([all, peer::SAYS_MEMORY], (3, FREE_BYTES, 0)),
+                ([peer::SAYS_SHOWN, all], (3, 0, 7)),
+            ];
+            for (features, said) in cases {
+                let it = heard(features).await;
+                assert_eq!((it.sent_ns, it.free_bytes, it.shown_s), said, "{features:?}");
             }
         });
     }

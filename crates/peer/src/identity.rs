@@ -109,6 +109,10 @@ impl fmt::Display for Versions {
 /// [`crate::Frame::Memory`].
 pub const SAYS_MEMORY: u64 = 1;
 
+/// The feature of a cell that says which second requests were shown, and understands
+/// [`crate::Frame::Shown`].
+pub const SAYS_SHOWN: u64 = 2;
+
 /// What a cell says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local {

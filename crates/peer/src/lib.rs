@@ -69,5 +69,7 @@ pub use handshake::{
     Acceptor, Connector, HANDSHAKE_BYTES_MAX, HandshakeError, Refusal, Session, Step,
     TEXT_BYTES_MAX,
 };
-pub use identity::{Identity, Local, NONCE_BYTES, Nonce, Purpose, SAYS_MEMORY, Target, Versions};
+pub use identity::{
+    Identity, Local, NONCE_BYTES, Nonce, Purpose, SAYS_MEMORY, SAYS_SHOWN, Target, Versions,
+};
 pub use secret::{SECRET_BYTES_MIN, Secret};

@@ -45,7 +45,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<bool>());
     let verdict = proptest::sample::select(&Verdict::ALL[..]);
     let body = proptest::collection::vec(any::<u8>(), 0..200);
-    let kind = 0..11_u8;
+    let kind = 0..12_u8;
     let all = (kind, lane, numbers, small, verdict, body);
     all.prop_map(|(kind, lane, (a, b, c, d), (count, deadline_ms, byte, ok), verdict, body)| {
         let nothing = &[][..];
@@ -81,7 +81,8 @@ fn frame() -> impl Strategy<Value = Owned> {
             },
             8 => Frame::Call { id: a, kind: byte, body: nothing },
             9 => Frame::Answer { id: a, ok, body: nothing },
-            _ => Frame::Memory { free: a },
+            10 => Frame::Memory { free: a },
+            _ => Frame::Shown { second: count },
         };
         Owned { frame, body }
     })

@@ -18,7 +18,7 @@ const ENTRIES: Frame<'static> =
     Frame::Entries { lane: 2, map_version: 3, others_have: 9, first: 4, count: 2, records: b"abc" };
 
 /// One of each kind, and its bytes in hexadecimal: length, kind, fields, body.
-fn examples() -> [(Frame<'static>, &'static str); 11] {
+fn examples() -> [(Frame<'static>, &'static str); 12] {
     [
         (
             Frame::Request {
@@ -80,6 +80,7 @@ fn examples() -> [(Frame<'static>, &'static str); 11] {
             "0c000000 0b 0100000000000000 01 ff00",
         ),
         (Frame::Memory { free: 1 << 32 }, "09000000 0d 0000000001000000"),
+        (Frame::Shown { second: 0x0102_0304 }, "05000000 0e 04030201"),
     ]
 }
 
@@ -99,7 +100,7 @@ fn each_kind_has_these_bytes() {
         kinds.push(frame.kind());
     }
     assert_eq!(kinds, FrameKind::ALL);
-    let numbers = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13];
+    let numbers = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 14];
     assert_eq!(FrameKind::ALL.map(|kind| kind as u8), numbers);
     assert!((0..=5).eq(Verdict::ALL.map(|verdict| verdict as u8)));
     assert_eq!(usize::from(LANES_MAX), effects::LANES_MAX);
@@ -203,13 +204,13 @@ fn lengths_and_kinds_are_refused_at_once() {
         ),
         (b"\0\0\0\0", "a frame of 0 bytes, at least 1 is needed: its kind"),
         (
-            b"\x60\0\0\0\x0e",
-            "a frame of kind 14, known are 1 to 13: run the same release on all \
+            b"\x60\0\0\0\x0f",
+            "a frame of kind 15, known are 1 to 14: run the same release on all \
                              cells",
         ),
         (
             b"\x60\0\0\0\0",
-            "a frame of kind 0, known are 1 to 13: run the same release on all \
+            "a frame of kind 0, known are 1 to 14: run the same release on all \
                            cells",
         ),
     ];

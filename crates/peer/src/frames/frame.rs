@@ -150,6 +150,12 @@ pub enum Frame<'a> {
         /// Bytes that items and copies may still take.
         free: u64,
     },
+    /// What requests were shown at the sender, for the heartbeat after it. Only where both have the
+    /// feature [`crate::SAYS_SHOWN`].
+    Shown {
+        /// The latest second of the expiry clock.
+        second: u32,
+    },
 }
 
 impl<'a> Frame<'a> {
@@ -168,6 +174,7 @@ impl<'a> Frame<'a> {
             Self::Call { .. } => FrameKind::Call,
             Self::Answer { .. } => FrameKind::Answer,
             Self::Memory { .. } => FrameKind::Memory,
+            Self::Shown { .. } => FrameKind::Shown,
         }
     }
 
@@ -218,6 +225,7 @@ impl<'a> Frame<'a> {
             Self::Call { id, kind, body } => to.u64(id).u8(kind).bytes(body),
             Self::Answer { id, ok, body } => to.u64(id).u8(u8::from(ok)).bytes(body),
             Self::Memory { free } => to.u64(free),
+            Self::Shown { second } => to.u32(second),
         };
         let bytes = to.end(rest_bytes);
         debug_assert!(bytes <= FRAME_BYTES_MAX, "a frame of {bytes} bytes");
@@ -297,6 +305,7 @@ impl<'a> Frame<'a> {
                 Self::Answer { id: from.u64()?, ok: flag("ok", from.u8()?)?, body: from.rest() }
             }
             FrameKind::Memory => Self::Memory { free: from.u64()? },
+            FrameKind::Shown => Self::Shown { second: from.u32()? },
         })
     }
 

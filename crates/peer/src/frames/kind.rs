@@ -32,8 +32,8 @@ impl Verdict {
 }
 
 /// The kinds, by their numbers.
-const BY_NUMBER: [Option<FrameKind>; 14] = {
-    let (mut kinds, mut at) = ([None; 14], 0);
+const BY_NUMBER: [Option<FrameKind>; 15] = {
+    let (mut kinds, mut at) = ([None; 15], 0);
     while at < FrameKind::ALL.len() {
         kinds[FrameKind::ALL[at] as usize] = Some(FrameKind::ALL[at]);
         at += 1;
@@ -67,11 +67,13 @@ pub enum FrameKind {
     Answer = 11,
     /// [`crate::Frame::Memory`].
     Memory = 13,
+    /// [`crate::Frame::Shown`].
+    Shown = 14,
 }
 
 impl FrameKind {
     /// Every kind, by rising number.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Request,
         Self::Reply,
         Self::StreamOpen,
@@ -83,6 +85,7 @@ impl FrameKind {
         Self::Call,
         Self::Answer,
         Self::Memory,
+        Self::Shown,
     ];
 
     /// The highest number.

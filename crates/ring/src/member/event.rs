@@ -24,6 +24,8 @@ pub struct Heartbeat {
     /// The sender's second of the expiry clock, which has begun there; 0 if it does not know the
     /// time of the ring.
     pub expiry_s: u32,
+    /// The latest second that requests were shown at the sender; 0 also if it does not say so.
+    pub shown_s: u32,
     /// The cells whose links are broken, as the sender sees it.
     pub suspects: Vec<CellId>,
 }

@@ -859,24 +859,55 @@ fn what_an_earlier_life_has_sent_grants_no_lease() {
     }
 }
 
+/// `member` hears another cell, which says this second of its own, and what it has shown.
+fn hears_of(member: &mut Member, now: Now, (from, expiry_s, shown_s): (CellId, u32, u32)) {
+    let sent_ns = now.mono_ns;
+    let seconds = Heartbeat { expiry_s, shown_s, ..Heartbeat::default() };
+    let heartbeat = Heartbeat { sent_ns, echo_ns: sent_ns, heard_ns: sent_ns, ..seconds };
+    let heard = Event::Heard { from, incarnation: Incarnation(1), heartbeat };
+    member.handle(heard, now, &mut Vec::new());
+}
+
+#[test]
+fn a_cell_that_takes_over_shows_no_later_second_than_the_primary_before_may_still_show() {
+    // The second that A has shown last, and the earliest moment at which B answers.
+    let (taken_ns, heard_ns) = (2 * BEAT_NS, BEAT_NS);
+    let over_ns = heard_ns + SILENCE_NS;
+    for (shown_s, answers_ns) in [(1_001, taken_ns), (1_000, over_ns), (0, over_ns)] {
+        let map = formed(3);
+        let at = |mono_ns| Now { mono_ns, expiry_s: 1_001 };
+        let start = Now { mono_ns: 1, expiry_s: 1_000 };
+        let mut member = Member::new(B, Arc::new(map.clone()), true, start);
+        hears_of(&mut member, at(heard_ns), (C, 1_001, 1_001));
+        hears_of(&mut member, at(heard_ns), (A, 1_001, shown_s));
+        assert_eq!(member.ceiling_s(), 1_001, "as all that may replace it have said");
+        let mut taken = map;
+        let stamp = taken.range(FIRST).expect("a range").stamp();
+        taken.apply(&Command::Promote { at: stamp, cell: B, why: crate::map::Why::Broken });
+        member.handle(Event::Map(Arc::new(taken)), at(taken_ns), &mut Vec::new());
+        let answers = |member: &Member, now| member.may_answer_until_ns(FIRST, now) > now.mono_ns;
+        assert_eq!(answers(&member, at(taken_ns)), answers_ns == taken_ns, "{shown_s}");
+        assert_eq!(answers(&member, at(over_ns - 1)), answers_ns == taken_ns, "{shown_s}");
+        assert!(answers(&member, at(answers_ns)), "{shown_s}");
+        // The next second begins.
+        let next = Now { mono_ns: over_ns - 1, expiry_s: 1_002 };
+        hears_of(&mut member, next, (C, 1_002, 1_002));
+        assert_eq!(member.ceiling_s(), 1_001, "A may show it until then");
+        assert!(member.wakes_at_ns() <= over_ns);
+        hears_of(&mut member, Now { mono_ns: over_ns, ..next }, (C, 1_002, 1_002));
+        assert_eq!(member.ceiling_s(), 1_002);
+    }
+}
+
 #[test]
 fn a_cell_that_takes_over_answers_when_it_may_show_what_it_has_said() {
     // B leads the second range, of which C has the copy, and copies the first one.
     let map = formed(3);
     let at = |mono_ns, expiry_s| Now { mono_ns, expiry_s };
     let mut member = Member::new(B, Arc::new(map.clone()), true, at(1, 1_000));
-    let hears = |member: &mut Member, now: Now, second| {
-        let heartbeat = Heartbeat {
-            sent_ns: now.mono_ns,
-            echo_ns: now.mono_ns,
-            heard_ns: now.mono_ns,
-            expiry_s: second,
-            ..Heartbeat::default()
-        };
-        let heard = Event::Heard { from: C, incarnation: Incarnation(1), heartbeat };
-        member.handle(heard, now, &mut Vec::new());
-    };
+    let hears = |member: &mut Member, now: Now, second| hears_of(member, now, (C, second, second));
     hears(&mut member, at(BEAT_NS, 1_000), 1_000);
+    hears_of(&mut member, at(BEAT_NS, 1_000), (A, 1_001, 1_001));
     // It says 1001, which A may show then. C has not said it.
     member.handle(Event::Tick, at(3 * BEAT_NS, 1_001), &mut Vec::new());
     assert_eq!(member.ceiling_s(), 1_000);

@@ -32,6 +32,8 @@ pub(super) struct Peer {
     pub(super) free_bytes: u64,
     /// The latest second that it has said; 0 if it knows none.
     pub(super) second: u32,
+    /// The latest second that it has shown, as it has said last.
+    pub(super) shown_s: u32,
     /// Its link is broken.
     pub(super) is_broken: bool,
     /// Whose links it says are broken.
@@ -52,6 +54,7 @@ impl Peer {
             ready_version: 0,
             free_bytes: 0,
             second: 0,
+            shown_s: 0,
             is_broken: false,
             suspects: Vec::new(),
             is_known: false,
@@ -140,6 +143,7 @@ impl Peers {
         peer.ready_version = heartbeat.ready_version;
         peer.free_bytes = heartbeat.free_bytes;
         peer.second = heartbeat.expiry_s;
+        peer.shown_s = heartbeat.shown_s;
         // One that does not hear this cell is as good as silent: a link may be dead one way.
         if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {
             // Once it was heard, it is missed at once.

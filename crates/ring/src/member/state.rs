@@ -31,6 +31,15 @@ const _: () = assert!(2 * BEAT_NS + STOPPED_NS < SHRINK_NS);
 /// hide their silence on a machine that wakes it late every time.
 const JUMPED_NS: u64 = 1_000_000_000;
 
+/// Earlier primaries of a range, which hold leases that this cell has granted.
+#[derive(Clone, Copy, Default)]
+struct Hold {
+    /// When the last of these leases ends.
+    until_ns: u64,
+    /// The earliest second that one of them may show meanwhile.
+    shown_s: u32,
+}
+
 /// One cell as a member of its ring.
 ///
 /// Invariants: while a proposal of its own may replace a primary, it grants that primary no lease.
@@ -52,8 +61,8 @@ pub struct Member {
     /// Copies that take no more.
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,
     choice: Choice,
-    /// By range, when the last lease ends that was granted to an earlier primary.
-    holds: BTreeMap<RangeId, u64>,
+    /// By range, what earlier primaries may still answer.
+    holds: BTreeMap<RangeId, Hold>,
     /// By range that was lost, until when this cell does not even answer that it is empty: an
     /// earlier primary may still answer from what there was.
     lost: BTreeMap<RangeId, u64>,
@@ -175,11 +184,13 @@ impl Member {
         self.proposals.adopt(&self.map, now.mono_ns);
         self.choice.look(&self.map, self.me, now.mono_ns);
         self.propose(now, effects);
-        self.raise_time();
+        self.raise_time(now);
         if self.beats.are_due(now.mono_ns, has_heard) {
             self.beat(now, effects);
         }
-        let begins_ns = self.lost.values().copied().filter(|until| *until > now.mono_ns).min();
+        let holds_ns = self.holds.values().map(|hold| hold.until_ns);
+        let begins_ns = self.lost.values().copied().chain(holds_ns);
+        let begins_ns = begins_ns.filter(|until| *until > now.mono_ns).min();
         let rules = [self.peers.due_ns(now.mono_ns), self.proposals.due_ns(), begins_ns];
         let beats_ns = self.beats.next_ns();
         self.due_ns = rules.into_iter().flatten().fold(beats_ns, u64::min);
@@ -202,7 +213,7 @@ impl Member {
     /// Until when this cell may answer as the primary of `range`, in nanoseconds of the monotonic
     /// clock; 0 if it may not. Alone it always may: nobody else can become the primary. Where the
     /// range was lost, it may not even say that nothing is there before the earlier leases have
-    /// ended.
+    /// ended; nor may it answer before if an earlier primary may show an earlier second.
     #[must_use]
     pub fn may_answer_until_ns(&self, range: RangeId, now: Now) -> u64 {
         let led = self.map.range(range).filter(|range| range.primary == self.me);
@@ -211,6 +222,10 @@ impl Member {
             return 0;
         }
         if self.time.ceiling_s() < self.shows_from_s(range.id) {
+            return 0;
+        }
+        let held = self.holds.get(&range.id).filter(|hold| now.mono_ns < hold.until_ns);
+        if held.is_some_and(|hold| hold.shown_s < self.time.ceiling_s()) {
             return 0;
         }
         self.granters(range).map(|cell| self.lease_until_ns(cell)).min().unwrap_or(u64::MAX)
@@ -250,7 +265,7 @@ impl Member {
     pub fn hold_until_ns(&self, range: RangeId) -> u64 {
         // An earlier life of this cell may have granted a lease just before it ended.
         let of_earlier_ns = self.start_ns + SILENCE_NS;
-        self.holds.get(&range).copied().unwrap_or(0).max(of_earlier_ns)
+        self.holds.get(&range).map_or(0, |hold| hold.until_ns).max(of_earlier_ns)
     }
 
     /// Whether a heartbeat of `cell` has arrived recently.
@@ -288,8 +303,11 @@ impl Member {
                 // Also where another cell leads it now: this one may follow soon.
                 if let Some(peer) = self.peers.get(before.primary) {
                     let until_ns = peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS;
-                    let hold_ns = self.holds.entry(range.id).or_default();
-                    *hold_ns = until_ns.max(*hold_ns);
+                    let hold = self.holds.entry(range.id).or_default();
+                    let is_over = hold.until_ns <= now.mono_ns;
+                    let earlier_s = if is_over { u32::MAX } else { hold.shown_s };
+                    hold.shown_s = peer.shown_s.min(earlier_s);
+                    hold.until_ns = until_ns.max(hold.until_ns);
                 }
             }
             if is_lost {
@@ -327,13 +345,16 @@ impl Member {
         range.copies.iter().chain(&range.journals).copied().chain(self.admitting(range))
     }
 
-    /// Raises the second that may be shown to what all that may replace this cell have said.
-    fn raise_time(&mut self) {
+    /// Raises the second that may be shown to what all that may replace this cell have said, and
+    /// to what those have shown that it replaces and that may still answer.
+    fn raise_time(&mut self, now: Now) {
         let led = self.map.ranges.iter().filter(|range| range.primary == self.me);
-        let said = led.flat_map(|range| self.granters(range));
-        let said: Vec<_> =
-            said.map(|it| self.peers.get(it).map_or(0, |peer| peer.second)).collect();
-        self.time.raise(said.into_iter());
+        let said = led.clone().flat_map(|range| self.granters(range));
+        let said = said.map(|it| self.peers.get(it).map_or(0, |peer| peer.second));
+        let holds = led.filter_map(|range| self.holds.get(&range.id));
+        let shown = holds.filter(|hold| now.mono_ns < hold.until_ns).map(|hold| hold.shown_s);
+        let seconds: Vec<_> = said.chain(shown).collect();
+        self.time.raise(seconds.into_iter());
     }
 
     /// The learner of `range` that may be a copy already: its admission is on its way.
@@ -355,6 +376,7 @@ impl Member {
                 ready_version: self.ready_version,
                 free_bytes: self.free_bytes,
                 expiry_s: second,
+                shown_s: self.time.ceiling_s(),
                 suspects: suspects.clone(),
             };
             effects.push(Effect::Beat { to, heartbeat });
