@@ -125,6 +125,12 @@ impl Member<'_> {
         journal::promise(&self.layers.journal, self.lanes_of(slices), (held, wanted), part)
     }
 
+    /// How many logs of what this cell copies there are.
+    #[must_use]
+    pub fn copied_lanes(&self) -> usize {
+        self.ring.copied.logs().count()
+    }
+
     /// So much of what was promised has come, or is not promised any more.
     pub fn redeem(&self, slices: SliceRange, bytes: u64) {
         journal::redeem(&self.layers.journal, self.lanes_of(slices), bytes);

@@ -55,6 +55,15 @@ fn the_last_seeds_above_a_bucket() {
     survive(2, SEEDS_ABOVE, ABOVE);
 }
 
+/// Runs in which what one copy had promised left nothing of a short journal for another: some keys
+/// could not be stored any more.
+#[test]
+fn seeds_above_a_bucket_that_have_failed() {
+    for seed in [87, 137] {
+        assert_eq!(sim::run(seed, ABOVE).fault, None, "seed {seed}");
+    }
+}
+
 /// Where a primary of three copies is replaced, the third stays in sync: it exchanges what it has
 /// with the new primary, and learns nothing again. Not where it ends too, or is cut off.
 #[test]

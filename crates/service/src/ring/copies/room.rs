@@ -42,6 +42,12 @@ const RETURN_PART: u64 = 64;
 /// Fewer bytes than this are not promised.
 const SHARE_BYTES_MIN: u64 = 8 << 10;
 
+/// The same of the journal, whose logs may be short.
+const OF_JOURNAL_MIN: u64 = 1 << 10;
+/// Of the streams that other cells may open now, all together are promised this part of the journal
+/// at most: the rest is left for those of cells that join.
+const FOR_OTHERS_PART: u64 = 2;
+
 /// How often a stream looks for room that compaction should make, before its primary is asked to
 /// evict all the same: what is left of a few long items may fit in no fewer segments.
 const LOOKS_MAX: u32 = 10;
@@ -129,6 +135,8 @@ pub(crate) struct Room {
     cell: Arc<Cell>,
     promised: AtomicU64,
     streams: AtomicU64,
+    /// How many other cells there are.
+    others: AtomicU64,
     /// Bytes of the longest value that has come.
     longest: AtomicU64,
     /// Whether this cell is on its way to be a copy of a range.
@@ -169,8 +177,10 @@ impl StreamPromise {
 struct Promise {
     room: Arc<Room>,
     bytes: u64,
-    /// The slices that may come, and what was promised of the journal for them.
+    /// The slices that may come, how many such streams its cell has, and what was promised of the
+    /// journal for them.
     slices: SliceRange,
+    lanes: u8,
     of_journal: u64,
     looks: Looks,
     compaction: Compaction,
@@ -178,9 +188,9 @@ struct Promise {
 
 impl Room {
     pub(crate) fn new(cell: Arc<Cell>) -> Arc<Self> {
-        let [promised, streams, longest] = std::array::from_fn(|_| AtomicU64::new(0));
+        let [promised, streams, others, longest] = std::array::from_fn(|_| AtomicU64::new(0));
         let learns = AtomicBool::new(false);
-        let room = Self { cell, promised, streams, longest, learns };
+        let room = Self { cell, promised, streams, others, longest, learns };
         room.keeps_for_return();
         Arc::new(room)
     }
@@ -197,6 +207,11 @@ impl Room {
         self.learns.store(learns, Ordering::Relaxed);
     }
 
+    /// Sets how many cells the ring has.
+    pub(crate) fn set_cells(&self, cells: usize) {
+        self.others.store(cells.saturating_sub(1) as u64, Ordering::Relaxed);
+    }
+
     /// Bytes that clients do not get, and streams only while this cell learns a range.
     fn for_return(&self) -> u64 {
         match self.cell.engine().evicts() {
@@ -205,15 +220,16 @@ impl Room {
         }
     }
 
-    /// One more stream, of changes of these slices, which was promised nothing yet.
-    pub(crate) fn stream(self: &Arc<Self>, slices: SliceRange) -> Arc<StreamPromise> {
-        Arc::new(StreamPromise(Mutex::new(Some(self.promise(slices)))))
+    /// One more stream, of changes of these slices, of a cell that has `lanes` of them. It was
+    /// promised nothing yet.
+    pub(crate) fn stream(self: &Arc<Self>, slices: SliceRange, lanes: u8) -> Arc<StreamPromise> {
+        Arc::new(StreamPromise(Mutex::new(Some(self.promise((slices, lanes))))))
     }
 
-    fn promise(self: &Arc<Self>, slices: SliceRange) -> Promise {
+    fn promise(self: &Arc<Self>, (slices, lanes): (SliceRange, u8)) -> Promise {
         self.streams.fetch_add(1, Ordering::Relaxed);
         let (looks, compaction) = (Looks::default(), Compaction::default());
-        Promise { room: self.clone(), bytes: 0, slices, of_journal: 0, looks, compaction }
+        Promise { room: self.clone(), bytes: 0, slices, lanes, of_journal: 0, looks, compaction }
     }
 
     /// The tier, if there is one.
@@ -256,13 +272,18 @@ impl Promise {
         }
     }
 
-    /// Promises as much of the journal as of the memory, or its share of what the journal has.
+    /// Promises as much of the journal as of the memory, or its share of what the journal has. What
+    /// a stream holds and does not need stays with it: so its share leaves room for the others also
+    /// before they are there.
     fn takes_of_journal(&mut self) {
         let Some(below) = self.room.below() else { return };
         let (held, wanted) = (self.of_journal, self.bytes.saturating_sub(self.of_journal));
+        let others = self.room.others.load(Ordering::Relaxed);
+        let of_one = streams_of_a_log(self.lanes.into(), below.copied_lanes());
         let streams = self.room.streams.load(Ordering::Relaxed);
-        let more = below.promise(self.slices, held, wanted, streams);
-        if held + more >= SHARE_BYTES_MIN {
+        let part = streams.max(others * of_one * FOR_OTHERS_PART);
+        let more = below.promise(self.slices, held, wanted, part);
+        if held + more >= OF_JOURNAL_MIN {
             self.of_journal += more;
         } else {
             below.redeem(self.slices, more);
@@ -344,6 +365,16 @@ impl Promise {
     }
 }
 
+/// Most streams of a cell that has `lanes` of them which bring changes for one of `own` logs.
+fn streams_of_a_log(lanes: usize, own: usize) -> u64 {
+    match (lanes, own.max(1)) {
+        (lanes, own) if lanes % own == 0 => (lanes / own) as u64,
+        (lanes, own) if own % lanes.max(1) == 0 => 1,
+        // Its first and its last may be about other slices, too.
+        (lanes, own) => (lanes / own + 2) as u64,
+    }
+}
+
 impl Drop for Promise {
     fn drop(&mut self) {
         self.take(self.bytes);
@@ -386,7 +417,7 @@ mod tests {
     fn a_full_cell_that_evicts_nothing_says_so_until_clients_remove_something() {
         let cell = cell_without_eviction(8 << 20);
         let room = Room::new(cell.clone());
-        let mut promise = room.promise(SliceRange::ALL);
+        let mut promise = room.promise((SliceRange::ALL, 1));
         assert!(!promise.renew(0).is_full());
         let mut worker = Worker::new(cell.clone());
         let mut stored = Vec::new();
@@ -405,7 +436,7 @@ mod tests {
             }
         }
         assert!(promise.renew(0).bytes >= SHARE_BYTES_MIN, "what was promised is kept");
-        let mut another = room.promise(SliceRange::ALL);
+        let mut another = room.promise((SliceRange::ALL, 1));
         // It looks first whether compaction makes room.
         let is_full = (0..=LOOKS_MAX).any(|_| another.renew(0).is_full());
         assert!(is_full, "{:?}", another.renew(0));
@@ -425,6 +456,28 @@ mod tests {
         worker.end();
         let promised = another.renew(0);
         assert!(!promised.is_full() && promised.bytes >= SHARE_BYTES_MIN, "{promised:?}");
+    }
+
+    #[test]
+    fn a_stream_that_was_promised_something_early_leaves_room_in_the_journal_for_the_others() {
+        let room = crate::ring::testing::first_cell_above_a_tier().room.clone();
+        room.set_cells(4);
+        // None takes what it is promised.
+        let mut streams = Vec::new();
+        for stream in 0..3 {
+            let mut promise = room.promise((SliceRange::ALL, 1));
+            let promised = promise.renew(0).bytes;
+            assert!(promised >= OF_JOURNAL_MIN, "stream {stream} has {promised} bytes");
+            streams.push(promise);
+        }
+    }
+
+    #[test]
+    fn streams_that_bring_changes_for_a_log_are_counted() {
+        let cases = [(8, 8, 1), (8, 4, 2), (4, 8, 1), (1, 3, 1), (2, 3, 2), (3, 2, 3), (5, 2, 4)];
+        for (lanes, own, most) in cases {
+            assert_eq!(streams_of_a_log(lanes, own), most, "{lanes} {own}");
+        }
     }
 
     #[test]

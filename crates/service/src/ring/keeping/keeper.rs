@@ -449,6 +449,7 @@ impl Keeper {
         let (map, ring) = (self.map.clone(), self.ring.clone());
         let me = ring.identity.cell;
         self.learners.adopt(&map, me);
+        ring.room.set_cells(map.cells.len());
         ring.room.set_learns(map.ranges.iter().any(|range| range.learner == Some(me)));
         let led = led(&map, &self.parts, &ring.terms);
         let exchanged = self.exchanging.iter().flat_map(|it| it.others.iter().copied());

@@ -79,7 +79,7 @@ impl StreamIn {
         origin: Arc<Origin>,
         ring: &RingCell,
     ) -> Self {
-        let promise = ring.room.stream(slices_of(lane, lanes));
+        let promise = ring.room.stream(slices_of(lane, lanes), lanes);
         origin.promises(lane, &promise);
         let (said, full_since_ns, acks) = (None, None, Acks::default());
         let journaled = 0;

@@ -171,7 +171,7 @@ fn what_a_stream_was_promised_is_void_when_it_is_opened_again() {
     let copy = Copying::new(0, 1);
     let promised = copy.stream.promise.take(0, 0, 0).expect("it is the last");
     assert!(promised.bytes > 0);
-    let again = copy.ring.room.stream(SliceRange::ALL);
+    let again = copy.ring.room.stream(SliceRange::ALL, 1);
     copy.stream.origin.promises(0, &again);
     assert_eq!(copy.stream.promise.take(0, 0, 0), None);
     assert!(again.take(0, 0, 0).is_some_and(|promised| promised.bytes > 0));
