@@ -45,7 +45,8 @@ struct Call {
 
 struct Answer {
     id: u64,
-    body: Option<Vec<u8>>,
+    /// Whether the call succeeds, and what is answered. `None`: it fails, and says no more.
+    answer: Option<(bool, Vec<u8>)>,
 }
 
 impl Calls {
@@ -113,8 +114,8 @@ impl Calls {
         let Wire { session, mut reader, mut writer } = wire;
         let (answers, mut to_send) = mpsc::channel::<Answer>(ANSWERS_MAX);
         let sends = async {
-            while let Some(Answer { id, body }) = to_send.recv().await {
-                let (ok, body) = (body.is_some(), body.unwrap_or_default());
+            while let Some(Answer { id, answer }) = to_send.recv().await {
+                let (ok, body) = answer.unwrap_or_default();
                 if writer.send(&Frame::Answer { id, ok, body: &body }).await.is_err() {
                     return;
                 }
@@ -125,8 +126,8 @@ impl Calls {
             while let Some(Call { id, kind, body }) = next {
                 let (calls, answers) = (self.clone(), answers.clone());
                 tokio::spawn(async move {
-                    let body = calls.answer(CellId(session.peer.cell), kind, &body).await;
-                    let _ = answers.send(Answer { id, body }).await;
+                    let answer = calls.answer(CellId(session.peer.cell), kind, &body).await;
+                    let _ = answers.send(Answer { id, answer }).await;
                 });
                 next = self.hears(&mut reader, session.peer).await;
             }
@@ -137,31 +138,33 @@ impl Calls {
         }
     }
 
-    async fn answer(&self, from: CellId, kind: u8, body: &[u8]) -> Option<Vec<u8>> {
+    async fn answer(&self, from: CellId, kind: u8, body: &[u8]) -> Option<(bool, Vec<u8>)> {
         let quorum = self.quorum.get()?;
         match kind {
-            QUORUM => Some(quorum.handle(from, body).await),
+            QUORUM => Some((true, quorum.handle(from, body).await)),
             JOIN => join(quorum, body).await,
             _ => None,
         }
     }
 }
 
-/// Takes a cell into the ring. `None`: not now.
-async fn join(quorum: &Quorum<Hub>, body: &[u8]) -> Option<Vec<u8>> {
+/// Takes a cell into the ring, or says why the map refuses that. `None`: not now.
+async fn join(quorum: &Quorum<Hub>, body: &[u8]) -> Option<(bool, Vec<u8>)> {
     let Join { token, started, is_witness } = serde_json::from_slice(body).ok()?;
     let joining = match is_witness {
         true => Command::JoinWitness { token, started },
         false => Command::Join { token, started },
     };
-    let Outcome::Verdict(Verdict::Applied { version, cell: Some(cell) }) =
-        quorum.propose(joining).await
-    else {
-        return None;
+    let (version, cell) = match quorum.propose(joining).await {
+        Outcome::Verdict(Verdict::Applied { version, cell: Some(cell) }) => (version, cell),
+        Outcome::Verdict(Verdict::Refused(refusal)) => {
+            return Some((false, serde_json::to_vec(&refusal).ok()?));
+        }
+        _ => return None,
     };
     let mut maps = quorum.watch();
     let map = maps.wait_for(|map| map.version >= version).await.ok()?;
     let joined = Joined { cell, map: (**map).clone() };
     drop(map);
-    serde_json::to_vec(&joined).ok()
+    Some((true, serde_json::to_vec(&joined).ok()?))
 }

@@ -4,8 +4,8 @@ use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
 use ring::{
-    Addresses, CellId, Change, Command, Consistency, Map, Memory, Outcome, Outlook, RangeId, Stamp,
-    Started,
+    Addresses, Below, CellId, Change, Command, Consistency, Map, Memory, Outcome, Outlook, RangeId,
+    Refusal, Stamp, Started,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -44,9 +44,9 @@ pub struct ControlConfig {
     pub addresses: Addresses,
     /// The ring and the cell whose journal this start has, whole, if it has one.
     pub journal_of: Option<(u64, CellId)>,
-    /// Whether the cell has a tier: then a range that it had last, without its journal, waits for
-    /// an operator.
-    pub has_tier: bool,
+    /// What lies below the memory of the cell: all cells of a ring have the same. Above a tier, a
+    /// range that it had last, without its journal, waits for an operator. `None`: a witness.
+    pub below: Option<Below>,
     /// The secret of the cluster.
     pub secret: Secret,
     /// The control addresses of other cells, to join their ring.
@@ -188,6 +188,8 @@ pub enum ControlError {
     },
     /// There is neither a ring to found nor one to join, and the directory is new.
     NoRing(PathBuf),
+    /// The ring refuses it, with the settings that it has.
+    Refused(Refusal),
 }
 
 impl fmt::Display for ControlError {
@@ -219,6 +221,7 @@ impl fmt::Display for ControlError {
                 let directory = directory.display();
                 write!(f, "{directory} is of {kept}, and cannot be of {wanted}: choose another")
             }
+            Self::Refused(refusal) => refusal.fmt(f),
             Self::NoRing(directory) => write!(
                 f,
                 "{} is of no ring yet: set ring.seeds to join one, or leave it empty and set \

@@ -5,6 +5,7 @@ use crate::messages::{JOIN, Join, Joined};
 use crate::threads::Thread;
 use crate::wire::{Message, Who, Wire};
 use peer::{Frame, Identity, Purpose, Target};
+use ring::Refusal;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +41,11 @@ pub(crate) fn join_any(
                     () = until(&ends) => return Err(ControlError::Ended { reason }),
                 };
                 match joined {
-                    Ok(joined) => return Ok(joined),
+                    Ok(Ok(joined)) => return Ok(joined),
+                    Ok(Err(refusal)) if refusal.is_of_settings() => {
+                        return Err(ControlError::Refused(refusal));
+                    }
+                    Ok(Err(refusal)) => reason = format!("{seed}: {refusal}"),
                     Err(why) => reason = format!("{seed}: {why}"),
                 }
             }
@@ -62,12 +67,13 @@ async fn until(ends: &AtomicBool) {
     }
 }
 
+/// Asks one seed. What the map refuses is no error.
 async fn join_at(
     seed: SocketAddr,
     who: &Who,
     nonce: peer::Nonce,
     join: Join,
-) -> Result<Joined, String> {
+) -> Result<Result<Joined, Refusal>, String> {
     let target = Target { cell: 0, purpose: Purpose::Control };
     let wire = Wire::connect(seed, who, target, nonce).await;
     let mut wire = wire.map_err(|error| error.to_string())?;
@@ -76,7 +82,10 @@ async fn join_at(
     wire.writer.send(&call).await.map_err(|error| error.to_string())?;
     match timeout(ANSWERING, wire.reader.next()).await {
         Ok(Ok(Message::Answer { ok: true, body, .. })) => {
-            serde_json::from_slice(&body).map_err(|error| error.to_string())
+            serde_json::from_slice(&body).map(Ok).map_err(|error| error.to_string())
+        }
+        Ok(Ok(Message::Answer { body, .. })) => {
+            serde_json::from_slice(&body).map(Err).map_err(|_| "it cannot now".to_owned())
         }
         Ok(Ok(_)) => Err("it cannot now".to_owned()),
         Ok(Err(error)) => Err(error.to_string()),

@@ -9,7 +9,7 @@ use base::Now;
 use quorum::{Coordinator, Quorum};
 use ring::{
     CellId, Change, Command, Effect, Event, Incarnation, LOST_NS, Map, Member, Outcome, Outlook,
-    RangeId,
+    RangeId, Refusal,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -50,6 +50,8 @@ struct Sources {
     incoming: mpsc::Receiver<Event>,
     /// Versions of maps from which an operator wants this cell to go on alone.
     recoveries: mpsc::Receiver<u64>,
+    /// Why the map refuses this life of the cell.
+    refused: mpsc::Receiver<Refusal>,
     maps: watch::Receiver<Arc<Map>>,
     ended: watch::Receiver<Option<String>>,
 }
@@ -73,6 +75,7 @@ impl Sources {
                 Ok(()) => Woken::Map(self.maps.borrow_and_update().clone()),
             },
             Some(version) = self.recoveries.recv() => Woken::Recover(version),
+            Some(refusal) = self.refused.recv() => Woken::End(Some(refusal.to_string())),
             Ok(why) = self.ended.wait_for(Option::is_some) => {
                 Woken::End(Some(why.clone().unwrap_or_default()))
             }
@@ -101,6 +104,7 @@ impl MemberLoop {
         self,
         incoming: mpsc::Receiver<Event>,
         recoveries: mpsc::Receiver<u64>,
+        refused: mpsc::Receiver<Refusal>,
     ) {
         let (mut maps, ended) = (self.quorum.watch(), self.quorum.ended());
         let first = maps.borrow_and_update().clone();
@@ -113,7 +117,7 @@ impl MemberLoop {
         // At first all may run.
         past.present.hear(first.cells.keys().copied(), start.mono_ns);
         self.adopt(&mut member, first);
-        let mut sources = Sources { incoming, recoveries, maps, ended };
+        let mut sources = Sources { incoming, recoveries, refused, maps, ended };
         loop {
             let wait_ns = member.wakes_at_ns().saturating_sub(self.clock.now().mono_ns);
             let woken = sources.next(Instant::now() + Duration::from_nanos(wait_ns)).await;

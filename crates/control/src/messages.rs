@@ -18,7 +18,7 @@ pub(crate) struct Join {
     pub(crate) is_witness: bool,
 }
 
-/// It has joined.
+/// It has joined. Where the map refuses that, the answer fails, with a [`ring::Refusal`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Joined {
     pub(crate) cell: CellId,

@@ -14,7 +14,7 @@ use crate::time::KeptTime;
 use crate::wire::Who;
 use peer::Identity;
 use quorum::{Coordinator, DEADLINE, Directory, Outcome, Quorum};
-use ring::{CellId, Command, Event, Incarnation, Map, Started, Verdict};
+use ring::{CellId, Command, Event, Incarnation, Map, Refusal, Started, Verdict};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -37,6 +37,7 @@ pub struct Starting {
     hubs: Hubs,
     quorum: Arc<Quorum<Hub>>,
     events: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
+    refused: mpsc::Receiver<Refusal>,
     threads: Threads,
 }
 
@@ -69,12 +70,8 @@ impl Starting {
             Directory::open(&config.directory, token).map_err(ControlError::Directory)?;
         let incarnation = directory.incarnation();
         let threads = Threads::start()?;
-        let addresses = config.addresses;
-        let has_journal =
-            directory.identity().is_some() && directory.identity() == config.journal_of;
-        let started = Started { incarnation, addresses, has_journal, has_tier: config.has_tier };
-        let is_witness = config.is_witness;
-        let join = Join { token: directory.token(), started, is_witness };
+        let started = start_of(&config, &directory);
+        let join = Join { token: directory.token(), started, is_witness: config.is_witness };
         let at = config.addresses.control;
         let listener = threads.ring.run(TcpListener::bind(at))?;
         let listener = listener.map_err(|error| ControlError::Listen(at, error))?;
@@ -99,10 +96,7 @@ impl Starting {
         threads.ring.handle.spawn(calls.clone().serve(listener));
         let known_map = Known::of(&config.directory);
         if let Some(map) = map.clone().or_else(|| known_map.read()).filter(|it| it.ring == ring) {
-            if map.cells.get(&cell).is_some_and(|known| known.is_witness != is_witness) {
-                let directory = config.directory;
-                return Err(ControlError::OtherKind { directory, is_witness: !is_witness });
-            }
+            check_known(&map, cell, &config, &started)?;
             hubs.adopt(&map);
         }
         let founds = is_new && map.is_none();
@@ -122,10 +116,20 @@ impl Starting {
         let _ = calls.quorum.set(quorum.clone());
         let _ = started_quorum.set(quorum.clone());
         hubs.adopt(&quorum.watch().borrow());
-        let proposer = quorum.clone();
-        threads.quorum.handle.spawn(async move { start_in(&proposer, cell, started).await });
-        let knows_time = founds;
-        Ok(Self { ring, cell, incarnation, config, knows_time, hubs, quorum, events, threads })
+        let (refuses, refused) = mpsc::channel(1);
+        threads.quorum.handle.spawn(start_in(quorum.clone(), cell, started, refuses));
+        Ok(Self {
+            ring,
+            cell,
+            incarnation,
+            config,
+            knows_time: founds,
+            hubs,
+            quorum,
+            events,
+            refused,
+            threads,
+        })
     }
 
     /// The ring that it is of.
@@ -150,7 +154,7 @@ impl Starting {
     #[must_use]
     pub fn run(self, plane: Arc<dyn Plane>) -> Control {
         let Self { cell, incarnation, config, knows_time, hubs, quorum, .. } = self;
-        let (events, threads) = (self.events, self.threads);
+        let (events, refused, threads) = (self.events, self.refused, self.threads);
         let (sender, receiver) = events;
         let runs = MemberLoop {
             me: cell,
@@ -166,25 +170,65 @@ impl Starting {
             events: sender.clone(),
         };
         let (recovers, recoveries) = mpsc::channel(1);
-        threads.ring.handle.spawn(runs.run(receiver, recoveries));
+        threads.ring.handle.spawn(runs.run(receiver, recoveries, refused));
         Control { events: sender, recovers, quorum, me: cell, plane, threads }
     }
 }
 
+/// The start that this is.
+fn start_of(config: &ControlConfig, directory: &Directory) -> Started {
+    let (identity, below) = (directory.identity(), config.below);
+    Started {
+        has_journal: identity.is_some() && identity == config.journal_of,
+        has_tier: below.is_some_and(|below| below.bucket.is_some()),
+        below,
+        ..Started::new(directory.incarnation(), config.addresses)
+    }
+}
+
+/// Refuses a start as another kind, or above another bucket, than the map says, before the bucket
+/// is made that of the ring. What changes, the levels, the newest map decides; this one may be
+/// older.
+fn check_known(
+    map: &Map,
+    cell: CellId,
+    config: &ControlConfig,
+    started: &Started,
+) -> Result<(), ControlError> {
+    let is_witness = config.is_witness;
+    if map.cells.get(&cell).is_some_and(|known| known.is_witness != is_witness) {
+        let directory = config.directory.clone();
+        return Err(ControlError::OtherKind { directory, is_witness: !is_witness });
+    }
+    match map.check_start(cell, started) {
+        Err(Refusal::OtherBelow(other)) if other.is_of_levels() => Ok(()),
+        checked => checked.map_err(ControlError::Refused),
+    }
+}
+
 /// Proposes the start of this life while the map does not have it: also of an agreement that goes
-/// on from an earlier map.
-async fn start_in(quorum: &Quorum<Hub>, cell: CellId, started: Started) {
+/// on from an earlier map. `refuses` takes why it is refused for good.
+async fn start_in(
+    quorum: Arc<Quorum<Hub>>,
+    cell: CellId,
+    started: Started,
+    refuses: mpsc::Sender<Refusal>,
+) {
     let mut maps = quorum.watch();
     let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);
     while maps.wait_for(|map| !is_in(map)).await.is_ok() {
-        // Refused: a later life of this cell has begun, or it is not in the map. It serves nothing.
-        let outcome = quorum.propose(Command::Start { cell, started }).await;
-        let Outcome::Verdict(Verdict::Applied { version, .. }) = outcome else {
-            sleep(AGAIN).await;
-            continue;
-        };
-        // It shows up here a little later, unless a map comes that does not go on from it.
-        let _ = timeout(DEADLINE, maps.wait_for(|map| map.version >= version)).await;
+        match quorum.propose(Command::Start { cell, started }).await {
+            // It shows up here a little later, unless a map comes that does not go on from it.
+            Outcome::Verdict(Verdict::Applied { version, .. }) => {
+                let _ = timeout(DEADLINE, maps.wait_for(|map| map.version >= version)).await;
+            }
+            Outcome::Verdict(Verdict::Refused(refusal)) if refusal.is_of_settings() => {
+                let _ = refuses.send(refusal).await;
+                return;
+            }
+            // A later life of this cell has begun, or it is not in the map. It serves nothing.
+            _ => sleep(AGAIN).await,
+        }
     }
 }
 

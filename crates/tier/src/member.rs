@@ -26,6 +26,9 @@ const RING_NOTE: &str = "journal";
 /// What it begins with: the name of a journal, which a cell alone has there, has another length.
 const RING_NAME: &[u8] = b"ring:";
 
+/// The note below that is its identity: 8 bytes, which the first cell of a ring has drawn there.
+const IDENTITY_NOTE: &str = "identity";
+
 /// Shards of the index that one step of voiding looks at.
 const SHARDS_AT_ONCE: usize = 32;
 
@@ -78,6 +81,29 @@ impl Member<'_> {
             backend.name()
         );
         Err(BackendError { failure: Failure::Permanent, what })
+    }
+
+    /// The identity of what lies below, by which cells find that they share it, however each spells
+    /// its place. It is `drawn` where there was none.
+    ///
+    /// # Errors
+    /// When it cannot be read, or kept.
+    pub fn identity(&self, drawn: u64) -> Result<u64, BackendError> {
+        let backend = &self.layers.backend;
+        let read = || {
+            let Some(note) = backend.note(IDENTITY_NOTE)? else { return Ok(None) };
+            let wrong = || {
+                let what = format!("{}: its note {IDENTITY_NOTE} has no 8 bytes", backend.name());
+                BackendError { failure: Failure::Corrupt, what }
+            };
+            <[u8; 8]>::try_from(note).map(u64::from_le_bytes).map(Some).map_err(|_| wrong())
+        };
+        if let Some(identity) = read()? {
+            return Ok(identity);
+        }
+        // Another cell may be the first.
+        backend.claim(IDENTITY_NOTE, &drawn.to_le_bytes())?;
+        Ok(read()?.unwrap_or(drawn))
     }
 
     /// The journal is that of this cell of this ring, as the map knows it now.

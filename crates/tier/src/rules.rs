@@ -273,6 +273,15 @@ impl Rules {
         self.prefixes.iter()
     }
 
+    /// A checksum of the levels by prefix, the same in all cells that have the same; 0: there are
+    /// none.
+    #[must_use]
+    pub fn checksum_of_prefixes(&self) -> u32 {
+        let mut hasher = crc32fast::Hasher::new();
+        self.prefixes.iter().for_each(|it| hasher.update(format!("{it}\n").as_bytes()));
+        hasher.finalize()
+    }
+
     /// Whether any key is not kept.
     pub(crate) fn has_unkept(&self) -> bool {
         self.has_unkept
@@ -351,6 +360,17 @@ mod tests {
         assert_eq!(rules.most(), Ack::Backend);
         assert!(rules.have(Ack::Os) && rules.have(Ack::Disk));
         assert_eq!(Rules::all(Ack::Disk).most(), Ack::Disk);
+    }
+
+    #[test]
+    fn the_checksum_of_prefixes_is_that_of_what_they_say_in_any_order() {
+        let of = |named: &[(&str, Ack)]| rules(named).expect("a few").checksum_of_prefixes();
+        let (a, b) = (("a", Ack::Memory), ("b", Ack::Disk));
+        assert_eq!(of(&[]), 0);
+        assert_eq!(of(&[a, b]), of(&[b, a]));
+        let others = [of(&[a]), of(&[b]), of(&[a, b]), of(&[("a", Ack::Disk), b]), 0];
+        let different: std::collections::HashSet<_> = others.into_iter().collect();
+        assert_eq!(different.len(), others.len());
     }
 
     #[test]

@@ -91,12 +91,7 @@ mod tests {
         let at = "[2001:db8:1111:2222:3333:4444:5555:6666]:65535".parse().unwrap();
         let addresses = Addresses { control: at, links: at, clients: at };
         for token in 0..CELLS_MAX as u64 {
-            let started = Started {
-                incarnation: Incarnation(u64::MAX),
-                addresses,
-                has_journal: false,
-                has_tier: false,
-            };
+            let started = Started::new(Incarnation(u64::MAX), addresses);
             map.apply(&Command::Join { token: u64::MAX - token, started });
         }
         assert_eq!((map.cells.len(), map.ranges.len()), (CELLS_MAX, CELLS_MAX));
@@ -110,8 +105,7 @@ mod tests {
     fn maps_of_releases_without_witnesses_are_read() {
         let at = "127.0.0.1:7".parse().unwrap();
         let addresses = Addresses { control: at, links: at, clients: at };
-        let started =
-            Started { incarnation: Incarnation(1), addresses, has_journal: false, has_tier: false };
+        let started = Started::new(Incarnation(1), addresses);
         let mut map = Map::new(7, 1, 1);
         map.apply(&Command::Join { token: 1, started });
         let old = serde_json::to_string(&map).unwrap();

@@ -49,7 +49,7 @@ pub async fn until<A, F: Future<Output = Option<A>>>(name: &str, what: impl Fn()
 pub fn started(incarnation: Incarnation) -> Started {
     let at = SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
-    Started { incarnation, addresses, has_journal: false, has_tier: false }
+    Started::new(incarnation, addresses)
 }
 
 /// The command by which a cell with this token joins.

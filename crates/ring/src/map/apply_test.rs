@@ -9,12 +9,7 @@ use std::collections::BTreeSet;
 fn started(incarnation: u64) -> Started {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
-    Started {
-        incarnation: Incarnation(incarnation),
-        addresses,
-        has_journal: false,
-        has_tier: false,
-    }
+    Started::new(Incarnation(incarnation), addresses)
 }
 
 fn formed(cells: u32, copies: u8) -> Map {

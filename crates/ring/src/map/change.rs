@@ -96,12 +96,7 @@ mod tests {
     fn each_command_has_a_cause() {
         let at = std::net::SocketAddr::from(([127, 0, 0, 1], 7));
         let addresses = Addresses { control: at, links: at, clients: at };
-        let started = |life| Started {
-            incarnation: Incarnation(life),
-            addresses,
-            has_journal: false,
-            has_tier: false,
-        };
+        let started = |life| Started::new(Incarnation(life), addresses);
         let mut map = Map::new(7, 3, 2);
         let mut seen = Vec::new();
         let mut apply = |map: &mut Map, make: &dyn Fn(&Map) -> Command| {

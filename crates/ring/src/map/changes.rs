@@ -105,6 +105,7 @@ mod tests {
             addresses: Addresses { control: at, links: at, clients: at },
             has_journal: false,
             has_tier: false,
+            below: None,
         };
         let mut map = Map::new(7, 2, 2);
         let mut lines = Vec::new();

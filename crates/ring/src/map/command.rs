@@ -1,6 +1,7 @@
 //! The commands that change the map. Each is compared with the range that it changes: it is
 //! refused where that has changed since the proposer saw it.
 
+use super::below::{Below, OtherBelow};
 use crate::ids::{CellId, Incarnation, RangeId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -31,6 +32,18 @@ pub struct Started {
     /// Whether it has a tier at all, and so a journal, which may be new.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_tier: bool,
+    /// What lies below its memory, which all cells of a ring share. `None`: an earlier build has
+    /// started it, which does not say; or it is a witness.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub below: Option<Below>,
+}
+
+impl Started {
+    /// One of a cell that says nothing of what lies below its memory, and has no journal.
+    #[must_use]
+    pub fn new(incarnation: Incarnation, addresses: Addresses) -> Self {
+        Self { incarnation, addresses, has_journal: false, has_tier: false, below: None }
+    }
 }
 
 /// The state of a range that a proposer has seen.
@@ -171,11 +184,22 @@ pub enum Refusal {
     TooManyCells,
     /// The range has had [`EPOCHS_MAX`](crate::EPOCHS_MAX) primaries.
     TooManyEpochs,
+    /// The cell has something else below its memory than another one.
+    OtherBelow(OtherBelow),
+}
+
+impl Refusal {
+    /// Whether it says that a start, with the settings that it has, is refused for good.
+    #[must_use]
+    pub fn is_of_settings(&self) -> bool {
+        matches!(self, Self::OtherBelow(_))
+    }
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::OtherBelow(other) => return other.fmt(f),
             Self::Changed => "the range has changed since",
             Self::NoRange => "there is no such range",
             Self::NoCell => "there is no such cell",

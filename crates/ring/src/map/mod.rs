@@ -1,5 +1,6 @@
 //! The map of the ring, and the commands that change it.
 
+mod below;
 mod change;
 mod changes;
 mod command;
@@ -8,7 +9,10 @@ mod ring_map;
 
 #[cfg(test)]
 mod apply_test;
+#[cfg(test)]
+mod below_test;
 
+pub use below::{Ack, Below, OtherBelow};
 pub use change::{CHANGES_MAX, Change};
 pub use command::{Addresses, Command, Refusal, Stamp, Started, Verdict, Why};
 pub use flushes::{Flush, Flushes};

@@ -13,6 +13,7 @@
 //! primary, its configuration with every change. The lives of its cells are those in `cells`: a
 //! cell that starts again is removed from all ranges in the same step.
 
+use super::below::OtherBelow;
 use super::command::{Command, Refusal, Stamp, Started, Verdict};
 use super::flushes::Flushes;
 use crate::consistency::Consistency;
@@ -120,10 +121,15 @@ impl Range {
         self.losses + self.recoveries
     }
 
+    /// All that have a part in it, or whose journal counts.
+    fn cells(&self) -> impl Iterator<Item = CellId> {
+        self.in_sync().chain(self.learner).chain(self.journals.iter().copied())
+    }
+
     /// Whether `cell` has a part in it, or its journal counts.
     #[must_use]
     pub fn has(&self, cell: CellId) -> bool {
-        self.is_in_sync(cell) || self.learner == Some(cell) || self.journals.contains(&cell)
+        self.cells().any(|it| it == cell)
     }
 
     /// What a command about it is compared with.
@@ -289,8 +295,7 @@ impl Map {
                 return Some(format!("range {} begins at {}, not {next}", range.id, range.start));
             }
             next = range.end;
-            let journals = range.journals.iter().copied();
-            let mut cells: Vec<_> = range.in_sync().chain(range.learner).chain(journals).collect();
+            let mut cells: Vec<_> = range.cells().collect();
             let count = cells.len();
             cells.sort_unstable();
             cells.dedup();
@@ -341,6 +346,7 @@ impl Map {
             return Err(Refusal::TooManyCells);
         }
         let id = CellId(self.next_cell);
+        self.check_start(id, &started)?;
         self.next_cell += 1;
         self.cells.insert(id, Cell { token, started, is_witness });
         let count = self.cells.values().filter(|cell| !cell.is_witness).count();
@@ -348,6 +354,21 @@ impl Map {
             self.form();
         }
         Ok(id)
+    }
+
+    /// Refuses a start of a cell that has something else below its memory than those that have a
+    /// part in a range, itself included; before the ring has formed, than any other. A cell that is
+    /// gone has no part for long.
+    ///
+    /// # Errors
+    /// How the start does not fit.
+    pub fn check_start(&self, id: CellId, started: &Started) -> Result<(), Refusal> {
+        let others = self.cells.keys().copied().filter(|it| *it != id && !self.has_formed());
+        let of_ranges = self.ranges.iter().flat_map(Range::cells);
+        let below = |id: CellId| Some((id, self.cells.get(&id)?.started.below));
+        let mut all = others.chain(of_ranges).filter_map(below);
+        let differs = all.find_map(|other| OtherBelow::of(started.below, other));
+        differs.map_or(Ok(()), |differs| Err(Refusal::OtherBelow(differs)))
     }
 
     /// Gives each cell an equal range, and to each range the cells that follow as copies. All are
@@ -380,17 +401,18 @@ impl Map {
     }
 
     fn start(&mut self, id: CellId, started: Started) -> Result<(), Refusal> {
-        let cell = self.cells.get_mut(&id).ok_or(Refusal::NoCell)?;
+        let cell = self.cells.get(&id).ok_or(Refusal::NoCell)?;
         let before = cell.started.incarnation;
         if started.incarnation < before {
             return Err(Refusal::OldLife);
         }
+        self.check_start(id, &started)?;
         let is_new = started.incarnation > before;
         let mut led = self.ranges.iter().filter(|range| range.primary == id);
         if is_new && led.any(Range::has_had_all_epochs) {
             return Err(Refusal::TooManyEpochs);
         }
-        cell.started = started;
+        self.cells.entry(id).and_modify(|cell| cell.started = started);
         if is_new {
             let lose = |range: &mut Range| range.loses(id, &started);
             self.ranges.iter_mut().try_for_each(lose)?;

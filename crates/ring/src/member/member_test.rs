@@ -32,8 +32,7 @@ fn formed(cells: u64) -> Map {
 fn formed_with(cells: u64, copies: u8) -> Map {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
-    let started =
-        Started { incarnation: Incarnation(1), addresses, has_journal: false, has_tier: false };
+    let started = Started::new(Incarnation(1), addresses);
     let mut map = Map::new(7, cells as u32, copies);
     for token in 0..cells {
         map.apply(&Command::Join { token, started });

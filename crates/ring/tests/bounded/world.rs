@@ -87,6 +87,7 @@ pub fn started(life: u8) -> Started {
         addresses,
         has_journal: false,
         has_tier: false,
+        below: None,
     }
 }
 

@@ -159,8 +159,7 @@ pub(super) fn formed(cells: u32) -> Arc<Map> {
 pub(super) fn formed_with(cells: u32, copies: u8) -> Arc<Map> {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
-    let started =
-        Started { incarnation: Incarnation(1), addresses, has_journal: false, has_tier: false };
+    let started = Started::new(Incarnation(1), addresses);
     let mut map = Map::new(7, cells, copies);
     for token in 0..u64::from(cells) {
         map.apply(&Command::Join { token, started });

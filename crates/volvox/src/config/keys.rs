@@ -193,6 +193,10 @@ pub static KEYS: &[Key] = keys! {
         "For one start, where the journal is lost: a new one takes over the database or the bucket \
          that the lost one has written. What was not written back is gone. The lost journal is \
          refused from then on, and a cell that still runs above the bucket writes nothing more.";
+    tier.change_levels "tier-change-levels" ANY =>
+        "For one start of each cell of a ring, one after the other, with which all get another \
+         tier.ack or other tier.prefixes: the cell starts also where others have theirs still. \
+         Until the last one has started so, answers promise the lower of both.";
     tier.ring_preview "tier-ring-preview" ANY =>
         "A preview: puts the cells of a ring above a bucket that they share. What is not finished \
          is listed in decision 0016; some of it loses changes that were answered.";

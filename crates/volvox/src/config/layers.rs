@@ -221,6 +221,9 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
                           leave it at true";
             refuse("memory.evict", reason.to_owned());
         }
+    } else if tier.change_levels {
+        let reason = "a cell in no ring starts with any levels; leave it out";
+        refuse("tier.change_levels", reason.to_owned());
     }
     if memory.effect_log != EffectLog::Off {
         let reason = "a cell above a tier keeps a log by itself; turn it off";
@@ -384,6 +387,20 @@ mod tests {
         assert!(errors[0].to_string().contains("ring.directory"), "{}", errors[0]);
         let default = Settings::default().ring.cells.to_string();
         assert!(load(&[word("ring.cells", &default, "file")]).is_ok(), "as a file of defaults");
+    }
+
+    #[test]
+    fn only_a_cell_of_a_ring_changes_levels_together_with_others() {
+        let tier = [
+            ("tier.directory", "tier"),
+            ("tier.database", "file:bucket"),
+            ("tier.change_levels", "true"),
+            ("tier.ring_preview", "true"),
+        ];
+        let tier = tier.map(|(path, value)| word(path, value, "--x"));
+        assert!(load(&[&in_ring()[..], &tier].concat()).is_ok());
+        let errors = load(&tier).expect_err("it has none to wait for");
+        assert!(errors[0].to_string().contains("tier.change_levels"), "{}", errors[0]);
     }
 
     #[test]

@@ -140,6 +140,8 @@ pub struct TierSettings {
     pub salvage: bool,
     /// Whether a new journal takes over what another one has written below.
     pub adopt: bool,
+    /// Whether a cell of a ring starts also where others have other levels.
+    pub change_levels: bool,
     /// Whether the cell of a ring may have a tier, which is not finished.
     pub ring_preview: bool,
 }
@@ -276,6 +278,7 @@ impl Default for TierSettings {
             age_s: 5,
             salvage: false,
             adopt: false,
+            change_levels: false,
             ring_preview: false,
         }
     }

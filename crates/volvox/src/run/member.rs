@@ -47,7 +47,7 @@ pub(super) struct Member {
 
 impl Joining {
     /// Finds out who the cell is; `None` if it is to be in no ring. It asks none any more once the
-    /// process `ends`. `journal_of`: the ring and the cell whose journal it has, whole.
+    /// process `ends`. `tier`: what lies below its memory.
     ///
     /// # Errors
     /// What its directory, its addresses or its secret are refused for, or that no ring takes it.
@@ -55,7 +55,7 @@ impl Joining {
         settings: &Settings,
         clock: &Clock,
         ends: Arc<AtomicBool>,
-        journal_of: Option<(u64, u32)>,
+        tier: Option<&TierThreads>,
     ) -> Result<Option<Self>, Box<dyn Error>> {
         let ring = &settings.ring;
         let Some(directory) = ring.directory.clone() else { return Ok(None) };
@@ -70,11 +70,13 @@ impl Joining {
         let seeds = ring.seeds.iter().map(|seed| address("ring.seeds", std::slice::from_ref(seed)));
         let consistency = Consistency { durability: ring.durability, reads: ring.reads };
         let founding = Founding { cells: ring.cells, copies: ring.copies as u8, consistency };
+        let journal_of = tier.and_then(TierThreads::owner);
+        let below = tier.map(|tier| tier.below(&settings.tier)).transpose()?;
         let config = ControlConfig {
             directory,
             addresses,
             journal_of: journal_of.map(|(ring, cell)| (ring, CellId(cell))),
-            has_tier: settings.tier.directory.is_some(),
+            below: Some(below.unwrap_or_default()),
             secret: secret.clone(),
             seeds: seeds.collect::<Result<_, _>>()?,
             is_witness: false,

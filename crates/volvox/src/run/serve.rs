@@ -66,11 +66,10 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     let (budget, clock) = (MemoryBudget::new(settings.memory.limit), Clock::new());
     let remote = Arc::new(OnceLock::new());
     let below = Below::recover(&launch.loaded, &budget, &clock)?;
-    let journal_of = below.as_ref().and_then(Below::owner);
     let cell = cell(&launch, &chosen, &budget, (&clock, remote.clone()))?;
     let tier = below.map(|below| below.begin(&cell, &clock)).transpose()?;
     let config = server_config(&launch, &chosen, &budget, clock.clone())?;
-    let joining = Joining::of(settings, &clock, launch.signals.ends(), journal_of)?;
+    let joining = Joining::of(settings, &clock, launch.signals.ends(), tier.as_ref())?;
     let (server, _member) = match joining {
         None => (serve_alone(config, cell, tier.as_ref())?, None),
         Some(joining) => {

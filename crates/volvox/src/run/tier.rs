@@ -19,11 +19,11 @@ use base::{Grant, MemoryBudget, Owner, SliceId, Version};
 use drivers::{Clock, Slot};
 use nix::sys::statvfs::statvfs;
 use service::{Cell, Loader, RingCell, TierReach, Tiered, Woken, WrittenBackEntries};
-use tier::{BackendError, FIRST_MAX, Flushed, Member, Recovered, Tier, TierConfig};
+use tier::{Ack, BackendError, FIRST_MAX, Flushed, Member, Recovered, Tier, TierConfig};
 
 use super::database;
 use super::random::random;
-use crate::config::{Loaded, Origin, Settings, show_size};
+use crate::config::{Loaded, Origin, Settings, TierSettings, show_size};
 
 /// Seconds that a change waits until it is written back to a bucket, where nobody has set it.
 const BUCKET_AGE_S: u64 = 30;
@@ -133,11 +133,6 @@ impl Below {
         Ok(Some(Self { recovered, _memory: grant }))
     }
 
-    /// In a ring: the ring and the cell whose journal it is, where that has been whole since.
-    pub(super) fn owner(&self) -> Option<(u64, u32)> {
-        self.recovered.owner()
-    }
-
     /// Puts the tier below the memory of a cell, and starts its threads.
     ///
     /// # Errors
@@ -224,6 +219,25 @@ impl TierThreads {
     pub(super) fn claim(&self, ring: u64) -> Result<(), BackendError> {
         let claim = |member: Member<'_>| member.claim(&ring.to_le_bytes());
         self.tiered.member().map_or(Ok(()), claim)
+    }
+
+    /// In a ring: what lies below, as the other cells compare it with theirs.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub(super) fn below(&self, settings: &TierSettings) -> Result<ring::Below, Box<dyn Error>> {
+        let identity = |member: Member<'_>| member.identity(random());
+        let id = self.tiered.member().map_or(Ok(0), identity)?;
+        let ack = match settings.ack {
+            Ack::Memory => ring::Ack::Memory,
+            Ack::Os => ring::Ack::Os,
+            Ack::Disk => ring::Ack::Disk,
+            Ack::Backend => ring::Ack::Backend,
+        };
+        let prefixes = settings.rules()?.checksum_of_prefixes();
+        tracing::info!("tier.database {} is the bucket {id:016x}", settings.database);
+        let changes_levels = settings.change_levels;
+        Ok(ring::Below { bucket: Some(id), ack, prefixes, changes_levels })
     }
 
     /// In a ring: the ring and the cell whose journal it was, where that has been whole since.

@@ -47,7 +47,7 @@ pub fn witness(wanted: &WantedWitness) -> Result<u8, Box<dyn Error>> {
         directory: wanted.directory.clone(),
         addresses: Addresses { control: at, links: at, clients: at },
         journal_of: None,
-        has_tier: false,
+        below: None,
         secret: read_secret(&wanted.secret_file)?,
         seeds: seeds.collect::<Result<Vec<SocketAddr>, _>>()?,
         is_witness: true,

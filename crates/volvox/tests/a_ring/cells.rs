@@ -3,7 +3,7 @@
 
 use std::fs::{self, File};
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -73,6 +73,39 @@ impl Cells {
         let seed = self.places.first().map(|first| first.at[1].to_string());
         words.extend(seed.into_iter().flat_map(|seed| ["--ring-seeds".to_owned(), seed]));
         self.places.push(Place { at, words, child: None });
+    }
+
+    /// Gives a cell another value of a flag from its next start on; `None`: not the flag.
+    pub fn set(&mut self, cell: usize, flag: &str, value: Option<&str>) {
+        let words = &mut self.places[cell].words;
+        let has_value = |at: &usize| words.get(at + 1).is_some_and(|next| !next.starts_with("--"));
+        if let Some(at) = words.iter().position(|word| word == flag) {
+            words.drain(at..at + 1 + usize::from(has_value(&at)));
+        }
+        words.retain(|word| word.split('=').next() != Some(flag));
+        words.extend(value.map(|value| format!("{flag}={value}")));
+    }
+
+    /// Waits until a cell has ended by itself. Returns its code, and what it has logged.
+    pub fn ends(&mut self, cell: usize) -> (Option<i32>, String) {
+        let start = Instant::now();
+        let mut child = self.places[cell].child.take().expect("it was started");
+        let code = loop {
+            if let Some(status) = child.try_wait().expect("it is ours") {
+                break status.code();
+            }
+            if start.elapsed() > DEADLINE {
+                let _ = child.kill();
+                panic!("cell {cell} does not end: {}", self.log(cell));
+            }
+            thread::yield_now();
+        };
+        (code, self.log(cell))
+    }
+
+    /// The directory of the ring, which is removed at the end.
+    pub fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Starts the cell number `cell`, for the first time or again.

@@ -8,6 +8,7 @@ mod full;
 mod kills;
 mod levels;
 mod long_replies;
+mod one_bucket;
 mod questions;
 mod recovery;
 mod slow_disk;
