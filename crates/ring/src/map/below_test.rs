@@ -121,6 +121,24 @@ fn a_cell_that_is_gone_refuses_nobody() {
 }
 
 #[test]
+fn above_a_bucket_ranges_are_whole_runs() {
+    let cut = |start| Verdict::Refused(Refusal::CutsRun { start });
+    for (cells, start) in [(65, 252), (100, 163), (1024, 16)] {
+        let mut map = Map::new(7, cells, 2);
+        assert_eq!(join(&mut map, 1, Some(A)), cut(start), "{cells} cells");
+        assert!(is_applied(join(&mut map, 1, Some(NOTHING))));
+    }
+    let mut map = formed(&[Some(A); 64]);
+    assert!(is_applied(start(&mut map, 5, 2, Some(A))));
+    // As an earlier build has cut them.
+    let mut map = formed(&[Some(A); 3]);
+    (map.ranges[1].end, map.ranges[2].start) = (10_922, 10_922);
+    assert_eq!(start(&mut map, 1, 2, Some(A)), cut(10_922));
+    let text = Refusal::CutsRun { start: 10_922 }.to_string();
+    assert!(text.contains("slice 10922") && text.contains("256") && text.contains("64 cells"));
+}
+
+#[test]
 fn starts_of_an_earlier_build_and_witnesses_are_taken() {
     let mut map = formed(&[None, Some(A), None]);
     assert!(is_applied(start(&mut map, 1, 2, None)));

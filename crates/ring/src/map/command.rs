@@ -3,6 +3,7 @@
 
 use super::below::{Below, OtherBelow};
 use crate::ids::{CellId, Incarnation, RangeId};
+use base::{RUN_SLICES, SLICES};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::net::SocketAddr;
@@ -186,13 +187,19 @@ pub enum Refusal {
     TooManyEpochs,
     /// The cell has something else below its memory than another one.
     OtherBelow(OtherBelow),
+    /// The cell has a bucket, and the ring has, or will have, a range that begins at this slice:
+    /// amid a run, of which the bucket has one map.
+    CutsRun {
+        /// The number of the slice.
+        start: u16,
+    },
 }
 
 impl Refusal {
     /// Whether it says that a start, with the settings that it has, is refused for good.
     #[must_use]
     pub fn is_of_settings(&self) -> bool {
-        matches!(self, Self::OtherBelow(_))
+        matches!(self, Self::OtherBelow(_) | Self::CutsRun { .. })
     }
 }
 
@@ -200,6 +207,15 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::OtherBelow(other) => return other.fmt(f),
+            Self::CutsRun { start } => {
+                let most = SLICES / RUN_SLICES;
+                return write!(
+                    f,
+                    "a range of the ring begins at slice {start}: above a bucket ranges begin at \
+                     multiples of {RUN_SLICES}, as in a new ring that forms with {most} cells or \
+                     fewer; found another ring"
+                );
+            }
             Self::Changed => "the range has changed since",
             Self::NoRange => "there is no such range",
             Self::NoCell => "there is no such cell",

@@ -234,6 +234,13 @@ pub struct Map {
     next_cell: u32,
 }
 
+/// The number of the first slice of the range number `at` of a new ring of `cells`, counted from 0.
+fn bound(at: usize, cells: usize) -> u16 {
+    // What lies below a ring is kept by runs of slices, of which each has one owner.
+    let step = if cells <= SLICES / RUN_SLICES { RUN_SLICES } else { 1 };
+    (at * (SLICES / step) / cells.clamp(1, SLICES) * step) as u16
+}
+
 impl Map {
     /// The map of a new ring, in which there is nothing yet.
     #[must_use]
@@ -356,13 +363,22 @@ impl Map {
         Ok(id)
     }
 
-    /// Refuses a start of a cell that has something else below its memory than those that have a
-    /// part in a range, itself included; before the ring has formed, than any other. A cell that is
-    /// gone has no part for long.
+    /// Refuses a start above a bucket where ranges are no whole runs of slices, or would not be
+    /// once the ring forms; and one of a cell that has something else below its memory than those
+    /// that have a part in a range, itself included; before the ring has formed, than any other. A
+    /// cell that is gone has no part for long. Starts of earlier builds say nothing, and are taken.
     ///
     /// # Errors
     /// How the start does not fit.
     pub fn check_start(&self, id: CellId, started: &Started) -> Result<(), Refusal> {
+        let formed = self.ranges.iter().map(|range| range.start);
+        let to_form = (!self.has_formed()).then(|| bound(1, self.cells_wanted as usize));
+        let cuts = |start: &u16| !usize::from(*start).is_multiple_of(RUN_SLICES);
+        if let Some(start) = formed.chain(to_form).find(cuts)
+            && started.below.is_some_and(|below| below.bucket.is_some())
+        {
+            return Err(Refusal::CutsRun { start });
+        }
         let others = self.cells.keys().copied().filter(|it| *it != id && !self.has_formed());
         let of_ranges = self.ranges.iter().flat_map(Range::cells);
         let below = |id: CellId| Some((id, self.cells.get(&id)?.started.below));
@@ -378,13 +394,10 @@ impl Map {
         let cells: Vec<_> = cells.map(|(id, _)| *id).collect();
         let count = cells.len().clamp(1, SLICES);
         let copies = usize::from(self.copies_wanted).min(count) - 1;
-        // What lies below a ring is kept by runs of slices, of which each has one owner.
-        let step = if count <= SLICES / RUN_SLICES { RUN_SLICES } else { 1 };
-        let bound = |at: usize| (at * (SLICES / step) / count * step) as u16;
         let range = |at: usize| Range {
             id: RangeId(at as u32 + 1),
-            start: bound(at),
-            end: bound(at + 1),
+            start: bound(at, count),
+            end: bound(at + 1, count),
             epoch: 1,
             config: 1,
             primary: cells[at],

@@ -4,6 +4,7 @@
 //! remembered as the origin of the setting. Either all settings are in range and hold together, or
 //! there are none, only errors.
 
+use base::{RUN_SLICES, SLICES};
 use service::EffectLogOptions;
 use tier::{Ack, Policy};
 
@@ -216,6 +217,11 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
     }
     if ring.directory.is_some() {
         check_tier_in_ring(tier, refuse);
+        let most = SLICES / RUN_SLICES;
+        if ring.cells as usize > most {
+            let reason = format!("a ring above a bucket forms with {most} cells at most; lower it");
+            refuse("ring.cells", reason);
+        }
         if !memory.evict {
             let reason = "a cell of a ring above a bucket evicts what its memory has no room for; \
                           leave it at true";
@@ -343,6 +349,16 @@ mod tests {
         settings.map(|(path, value)| word(path, value, "--x")).to_vec()
     }
 
+    /// What a cell of a ring has besides above a bucket.
+    fn above_a_bucket() -> Vec<Assignment> {
+        let settings = [
+            ("tier.directory", "tier"),
+            ("tier.database", "file:bucket"),
+            ("tier.ring_preview", "true"),
+        ];
+        settings.map(|(path, value)| word(path, value, "--x")).to_vec()
+    }
+
     /// What nobody has set follows the log; what somebody has set is refused if it is too large.
     #[test]
     fn the_largest_item_fits_the_log_of_effects() {
@@ -390,14 +406,21 @@ mod tests {
     }
 
     #[test]
+    fn a_ring_above_a_bucket_forms_with_as_many_cells_as_a_bucket_has_maps() {
+        let of = |cells| {
+            let cells = word("ring.cells", cells, "--ring-cells");
+            load(&[&in_ring()[..], &above_a_bucket(), &[cells]].concat())
+        };
+        assert!(of("64").is_ok());
+        let errors = of("65").expect_err("one has no run of its own");
+        let text = errors[0].to_string();
+        assert!(text.contains("ring.cells = 65") && text.contains("64 cells at most"), "{text}");
+    }
+
+    #[test]
     fn only_a_cell_of_a_ring_changes_levels_together_with_others() {
-        let tier = [
-            ("tier.directory", "tier"),
-            ("tier.database", "file:bucket"),
-            ("tier.change_levels", "true"),
-            ("tier.ring_preview", "true"),
-        ];
-        let tier = tier.map(|(path, value)| word(path, value, "--x"));
+        let changes = [word("tier.change_levels", "true", "--tier-change-levels")];
+        let tier = [&above_a_bucket()[..], &changes].concat();
         assert!(load(&[&in_ring()[..], &tier].concat()).is_ok());
         let errors = load(&tier).expect_err("it has none to wait for");
         assert!(errors[0].to_string().contains("tier.change_levels"), "{}", errors[0]);

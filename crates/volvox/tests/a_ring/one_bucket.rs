@@ -1,10 +1,11 @@
 //! The cells of a ring share one bucket, and have the same levels: one that differs is refused when
 //! it joins, and when it starts again.
 
-use std::fs;
+use std::time::Instant;
+use std::{fs, thread};
 
 use crate::cells::Cells;
-use crate::support::Client;
+use crate::support::{Client, DEADLINE};
 
 /// Cells of a ring above a bucket.
 fn plan(name: &str, cells: usize) -> Cells {
@@ -111,4 +112,31 @@ fn the_levels_of_all_cells_are_changed_by_starting_one_after_the_other() {
     ring.start(1);
     ring.until(1, &["ranges_short_of_copies 0"]);
     assert_eq!(Client::connect(ring.clients(1)).get("key").as_deref(), Some("v"));
+}
+
+#[test]
+fn a_ring_whose_ranges_cut_runs_of_slices_gets_no_bucket() {
+    let mut ring = plan("runs", 2);
+    ring.start(0);
+    ring.until(0, &["cells_wanted 2"]);
+    ring.start(1);
+    ring.until(0, &["ranges 2", "ranges_short_of_copies 0"]);
+    // What the cell knows of the map, as if an earlier build had formed the ring.
+    let (path, start) = (ring.directory().join("1/known-map.json"), Instant::now());
+    let bounds = [r#""end":8192"#, r#""start":8192"#];
+    let known = loop {
+        let known = fs::read_to_string(&path).unwrap_or_default();
+        if bounds.iter().all(|bound| known.contains(bound)) {
+            break known;
+        }
+        assert!(start.elapsed() < DEADLINE, "{known}");
+        thread::yield_now();
+    };
+    ring.kill(0);
+    fs::write(
+        &path,
+        known.replace(bounds[0], r#""end":8000"#).replace(bounds[1], r#""start":8000"#),
+    )
+    .expect("it is written");
+    is_refused(&mut ring, 0, &["begins at slice 8000: ", "multiples of 256", "64 cells or fewer"]);
 }
