@@ -125,19 +125,19 @@ impl Member<'_> {
     }
 
     /// The reader of a log of what this cell leads, and what it must have said before a reply
-    /// leaves; `None`: nothing.
+    /// leaves, which may be about a key with any prefix; `None`: nothing.
     #[must_use]
     pub fn waits_for(&self, lane: LaneId) -> Option<(ReaderId, Mark)> {
-        let mark = self.rules.base().mark()?;
+        let mark = self.rules.most().mark()?;
         Some((self.layers.journal.reader(lane), mark))
     }
 
     /// Whether all that this cell has copied up to these ends of the logs may be acknowledged: it
-    /// is written, or durable.
+    /// is written, or durable, as keys at the highest level must be.
     #[must_use]
     pub fn may_acknowledge(&self, ends: &[u64]) -> bool {
         // What is written back is found in the index: so a copy never says less than that.
-        let ack = self.rules.base().max(Ack::Os);
+        let ack = self.rules.most().max(Ack::Os);
         let mut logs = self.ring.copied.logs().zip(ends);
         logs.all(|((_, log), end)| log.passed(ack.level(), *end))
     }

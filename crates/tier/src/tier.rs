@@ -459,8 +459,9 @@ impl Tier {
     #[must_use]
     pub fn presses(&self) -> bool {
         let journal = &self.layers.journal;
-        journal.presses()
-            || (self.rules.base() >= Ack::Disk || self.writes_through()) && journal.is_behind()
+        // In a ring nothing is known of a single reply, or of a copy that waits.
+        let of_all = if self.layers.ring.is_some() { self.rules.most() } else { self.rules.base() };
+        journal.presses() || (of_all >= Ack::Disk || self.writes_through()) && journal.is_behind()
     }
 
     /// Whether changes wait until they are below, so that their replies may leave.

@@ -34,12 +34,18 @@ pub(super) fn first_cell_of(
 
 /// The first cell above a tier: in memory, with the smallest journal, and nothing below yet.
 pub(super) fn first_cell_above_a_tier() -> Arc<RingCell> {
+    first_cell_with(&[])
+}
+
+/// The same, at `os` but for keys with these prefixes.
+pub(super) fn first_cell_with(prefixes: &[&str]) -> Arc<RingCell> {
+    let prefixes = prefixes.iter().map(|it| it.parse().expect("a prefix and a level")).collect();
     let cell = cell_with_log(64 << 20, true);
     let disk: Arc<dyn tier::Disk> = Arc::new(MemoryDisk::default());
     let config = TierConfig {
         adopts: false,
         in_ring: true,
-        rules: Arc::new(Rules::new(Ack::Os, Vec::new()).expect("no prefixes")),
+        rules: Arc::new(Rules::new(Ack::Os, prefixes).expect("they differ")),
         salvages: false,
         journal_bytes: 40 << 20,
         index_bytes: 4 << 20,

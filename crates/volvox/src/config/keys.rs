@@ -179,7 +179,8 @@ pub static KEYS: &[Key] = keys! {
         "The same for keys with a prefix, as a list of PREFIX=LEVEL, at most 64: the longest \
          prefix that fits decides, and tier.ack where none does. The level none: such keys are in \
          memory alone, as without a tier. The level around: as backend, and what was stored leaves \
-         memory once the database has it; the next read loads it.";
+         memory once the database has it; the next read loads it. In a ring all answers wait as \
+         those at the highest level do.";
     tier.journal "tier-journal" Rule { unit: Unit::Bytes, range: 16 * MIB..=TIB } =>
         "Most bytes of the journal, which holds what is not in the database yet. Changes wait when \
          it is full. By default at most a tenth of the disk.";

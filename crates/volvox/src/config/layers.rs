@@ -6,7 +6,7 @@
 
 use base::{RUN_SLICES, SLICES};
 use service::EffectLogOptions;
-use tier::{Ack, Policy};
+use tier::Ack;
 
 use super::choice::EffectLog;
 use super::error::{ConfigError, Origin};
@@ -265,8 +265,9 @@ fn check_tier_in_ring(tier: &TierSettings, refuse: &mut impl FnMut(&str, String)
         let reason = "in a ring the highest level is disk; lower it";
         refuse("tier.ack", reason.to_owned());
     }
-    if tier.prefixes.iter().any(|rule| rule.policy != Policy::Unkept) {
-        let reason = "in a ring all keys have the level of tier.ack, or none; leave the others out";
+    if tier.prefixes.iter().any(|rule| rule.policy.ack() == Some(Ack::Backend)) {
+        let reason = "in a ring the highest level is disk: no key is at backend or around; give \
+                      such keys a lower one";
         refuse("tier.prefixes", reason.to_owned());
     }
     if tier.adopt {
@@ -415,6 +416,23 @@ mod tests {
         let errors = of("65").expect_err("one has no run of its own");
         let text = errors[0].to_string();
         assert!(text.contains("ring.cells = 65") && text.contains("64 cells at most"), "{text}");
+    }
+
+    #[test]
+    fn in_a_ring_no_key_waits_for_the_bucket() {
+        let of = |path, value| {
+            let level = word(path, value, "--x");
+            load(&[&in_ring()[..], &above_a_bucket(), &[level]].concat())
+        };
+        for (path, value) in [("tier.ack", "disk"), ("tier.prefixes", "a=memory,b=disk,c=none")] {
+            assert!(of(path, value).is_ok(), "{value}");
+        }
+        let refused = [("tier.ack", "backend"), ("tier.prefixes", "a=os,b=backend")];
+        for (path, value) in [&refused[..], &[("tier.prefixes", "a=around")]].concat() {
+            let errors = of(path, value).expect_err(value);
+            let text = errors[0].to_string();
+            assert!(text.contains(path) && text.contains("the highest level is disk"), "{text}");
+        }
     }
 
     #[test]

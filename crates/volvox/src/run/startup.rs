@@ -54,6 +54,13 @@ pub fn lines(
             let promise = policy.ack().map_or(UNKEPT, promise_of);
             lines.push(format!("             with the prefix \"{prefix}\": {promise}{around}"));
         }
+        let tier = &loaded.settings.tier;
+        let acks = tier.prefixes.iter().filter_map(|it| it.policy.ack());
+        let most = acks.fold(tier.ack, Ack::max);
+        if loaded.settings.ring.directory.is_some() && !tier.prefixes.is_empty() {
+            let waits = "in a ring all answers wait like those that are";
+            lines.push(format!("             {waits} {}", promise_of(most)));
+        }
     }
     lines.push(format!("off          {}", off(loaded).join(", ")));
     lines

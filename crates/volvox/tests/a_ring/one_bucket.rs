@@ -86,6 +86,7 @@ fn a_cell_above_another_bucket_or_none_is_refused_when_it_joins_and_when_it_star
 #[test]
 fn the_levels_of_all_cells_are_changed_by_starting_one_after_the_other() {
     let mut ring = plan("levels", 2);
+    (0..2).for_each(|cell| ring.set(cell, "--tier-prefixes", Some("session:=memory,page:=none")));
     ring.set(1, "--tier-ack", Some("disk"));
     ring.start(0);
     ring.until(0, &["cells_wanted 2"]);
@@ -94,7 +95,12 @@ fn the_levels_of_all_cells_are_changed_by_starting_one_after_the_other() {
     ring.set(1, "--tier-ack", Some("os"));
     ring.start(1);
     ring.until(0, &["ranges 2", "ranges_short_of_copies 0"]);
-    assert_eq!(Client::connect(ring.clients(0)).ask("set key 0 0 1\r\nv\r\n"), "STORED");
+    let wait = "in a ring all answers wait like those that are safe from the end of the process";
+    assert!(ring.log(0).contains(wait), "{}", ring.log(0));
+    for key in ["key", "session:key", "page:key"] {
+        let mut client = Client::connect(ring.clients(0));
+        assert_eq!(client.ask(&format!("set {key} 0 0 1\r\nv\r\n")), "STORED");
+    }
     for cell in [1, 0] {
         ring.kill(cell);
         ring.set(cell, "--tier-ack", Some("disk"));
@@ -109,9 +115,15 @@ fn the_levels_of_all_cells_are_changed_by_starting_one_after_the_other() {
     ring.set(1, "--tier-change-levels", None);
     is_refused(&mut ring, 1, &["tier.ack of this cell is os", "is disk"]);
     ring.set(1, "--tier-ack", Some("disk"));
+    ring.set(1, "--tier-prefixes", Some("page:=none"));
+    is_refused(&mut ring, 1, &["tier.prefixes of this cell is a list with the checksum "]);
+    ring.set(1, "--tier-prefixes", Some("page:=none,session:=memory"));
     ring.start(1);
     ring.until(1, &["ranges_short_of_copies 0"]);
-    assert_eq!(Client::connect(ring.clients(1)).get("key").as_deref(), Some("v"));
+    let mut client = Client::connect(ring.clients(1));
+    for key in ["key", "session:key"] {
+        assert_eq!(client.get(key).as_deref(), Some("v"), "{key}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::fence;
 use crate::retrieve::get_shown;
 use crate::ring::copies::{Exchange, READINGS_BITS, Reach, Tail};
 use crate::ring::retries::{Asker, Known};
-use crate::ring::testing::{first_cell, first_cell_above_a_tier};
+use crate::ring::testing::{first_cell, first_cell_above_a_tier, first_cell_with};
 use crate::testing::NOW;
 use base::{Facts, Value};
 use memcache::Key;
@@ -210,6 +210,24 @@ impl Copying {
         self.worker.begin(NOW);
         let below = self.ring.below().expect("it is in a ring");
         below.may_acknowledge(&below.copied_ends())
+    }
+}
+
+/// Also what is applied of other keys: an acknowledgement says how far a log has come.
+#[test]
+fn a_copy_acknowledges_what_its_journal_has_at_the_highest_level_of_any_prefix() {
+    for (prefix, at_once) in [("order:=memory", true), ("order:=disk", false)] {
+        let mut copy = Copying::at(first_cell_with(&[prefix]), (0, 1));
+        assert!(copy.syncs(), "nothing has come");
+        copy.stores_much(numbers().next().expect("there are many"));
+        // It is written when the batch ends.
+        copy.worker.end();
+        let below = copy.ring.below().expect("it is in a ring");
+        let tiered = copy.ring.cell.tiered().expect("it is above a tier");
+        let ends = below.copied_ends();
+        assert_eq!((below.may_acknowledge(&ends), tiered.tier().presses()), (at_once, !at_once));
+        (0..2).for_each(|_| tiered.sync(NOW));
+        assert!(below.may_acknowledge(&ends) && !tiered.tier().presses(), "{prefix}");
     }
 }
 
