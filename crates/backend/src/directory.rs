@@ -103,6 +103,22 @@ impl Directory {
         }
     }
 
+    /// The names of all files, one after the other, in no order.
+    ///
+    /// Leaves out `lock`, directories, and names that are not UTF-8: no file of a caller has one.
+    ///
+    /// # Errors
+    /// What the system answers.
+    pub fn names(&self) -> io::Result<impl Iterator<Item = io::Result<String>>> {
+        let name_of = |entry: fs::DirEntry| {
+            let name = entry.file_name().into_string().ok().filter(|name| name != LOCK);
+            let Some(name) = name else { return Ok(None) };
+            Ok(entry.file_type()?.is_file().then_some(name))
+        };
+        let entries = fs::read_dir(&self.path)?;
+        Ok(entries.filter_map(move |entry| entry.and_then(name_of).transpose()))
+    }
+
     /// The path of a file of the caller.
     fn file(&self, name: &str) -> io::Result<PathBuf> {
         if name.is_empty() || name.contains(['/', '\0']) || [".", "..", LOCK].contains(&name) {
@@ -118,19 +134,9 @@ impl Directory {
 }
 
 impl Disk for Directory {
-    /// Leaves out `lock`, directories, and names that are not UTF-8: no file of a caller has one.
+    /// As [`Directory::names`].
     fn list(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            let entry = entry?;
-            let name = entry.file_name().into_string().ok().filter(|name| name != LOCK);
-            if let Some(name) = name
-                && entry.file_type()?.is_file()
-            {
-                names.push(name);
-            }
-        }
-        Ok(names)
+        self.names()?.collect()
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {

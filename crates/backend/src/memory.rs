@@ -6,7 +6,7 @@
 use crate::failure::{check_key, error};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tier::{Backend, BackendError, Change, Failure};
+use tier::{Backend, BackendError, Change, Failure, See};
 
 /// What it is called in messages.
 const NAME: &str = "memory";
@@ -120,6 +120,11 @@ impl Backend for MemoryBackend {
                 }
             }
         })
+    }
+
+    fn show(&self, see: &mut See<'_>) -> Result<bool, BackendError> {
+        let _ = self.records().iter().all(|(key, record)| see(key, Ok(record)));
+        Ok(true)
     }
 
     fn is_atomic(&self) -> bool {

@@ -58,6 +58,7 @@ conformance! { [memory files redb pages]:
     notes_are_kept_and_are_no_keys
     a_note_is_claimed_once
     gets_during_applies_see_whole_records_and_never_older_ones
+    all_that_is_kept_is_shown
     a_random_run_equals_a_map
 }
 

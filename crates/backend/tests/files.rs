@@ -139,3 +139,23 @@ fn the_name_of_a_note_has_a_limit() {
         assert!(refused.what.contains("it must have 253 at most"), "{refused}");
     }
 }
+
+#[test]
+fn a_file_that_is_no_record_of_its_key_is_shown_by_its_name_and_the_others_with_it() {
+    let scratch = Scratch::new("files-shown");
+    let backend = FilesBackend::open(scratch.path()).unwrap();
+    backend.apply(&[put(b"a", b"record"), put(b"b", b"other"), put(b"c", b"third")]).unwrap();
+    let keys = scratch.path().join("keys");
+    fs::write(keys.join("k-a"), b"short").unwrap();
+    fs::copy(keys.join("k-c"), keys.join("k-b")).unwrap();
+    let mut shown = Vec::new();
+    let can = backend.show(&mut |key, record| {
+        shown.push((key.to_vec(), record.map(<[u8]>::to_vec).map_err(|error| error.failure)));
+        true
+    });
+    assert_eq!(can, Ok(true));
+    shown.sort_by(|a, b| a.0.cmp(&b.0));
+    let corrupt = |name: &[u8]| (name.to_vec(), Err(Failure::Corrupt));
+    let third = (b"c".to_vec(), Ok(b"third".to_vec()));
+    assert_eq!(shown, [third, corrupt(b"k-a"), corrupt(b"k-b")]);
+}

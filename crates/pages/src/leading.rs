@@ -120,9 +120,14 @@ impl Leading {
 
     /// A run that is led here, unless another cell was seen that leads it.
     fn led(&self, number: usize) -> Result<Arc<Led>, BackendError> {
+        self.led_if_any(number)?.ok_or_else(|| not_led(&*self.objects, number))
+    }
+
+    /// A run, if it is led here.
+    pub(crate) fn led_if_any(&self, number: usize) -> Result<Option<Arc<Led>>, BackendError> {
         let slot = self.slots[number].read().unwrap_or_else(PoisonError::into_inner);
-        let led = slot.led.clone().ok_or_else(|| not_led(&*self.objects, number))?;
-        led.store.check_known().map(|()| led)
+        let led = slot.led.clone();
+        led.iter().try_for_each(|led| led.store.check_known()).map(|()| led)
     }
 
     /// A page, from memory or from the bucket; `None` if it is not there.

@@ -29,7 +29,8 @@
 //! | `rewrite` | `map`, `name`, `objects`, `opening`, `page`, `store` | changes of keys as new pages |
 //! | `led` | `name`, `opening`, `rewrite`, `store` | a run that this cell leads |
 //! | `leading` | `cache`, `led`, `name`, `objects`, `opening`, `page`, `rewrite`, `runs`, `store` | all of them: looking keys up, and changing them |
-//! | `pages` | `counted`, `leading`, `objects`, `opening`, `own_notes`, `rewrite`, `runs`, `store` | what lies below a tier |
+//! | `showing` | `leading`, `led`, `name`, `page`, `rewrite`, `runs` | all keys of the runs that are led |
+//! | `pages` | `counted`, `leading`, `objects`, `opening`, `own_notes`, `rewrite`, `runs`, `showing`, `store` | what lies below a tier |
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -48,6 +49,7 @@ mod page;
 mod pages;
 mod rewrite;
 mod runs;
+mod showing;
 mod store;
 
 pub use memory::{Call, Calls, Fault, MemoryObjects};

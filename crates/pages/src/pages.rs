@@ -7,10 +7,11 @@ use crate::opening::{check_format, notes};
 use crate::own_notes::{OwnNotes, claim};
 use crate::rewrite::Lengths;
 use crate::runs::{NOTES_RUN, RUN_SLICES, run_of, runs_of, slices_of};
+use crate::showing::show;
 use crate::store::{error, shown};
 use base::{SliceId, SliceRange};
 use std::sync::{Arc, OnceLock};
-use tier::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests};
+use tier::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests, See};
 
 /// How long pages are, and what is kept of them in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +98,11 @@ impl Backend for Pages {
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool, BackendError> {
         self.check_key(key)?;
         self.leading.get(key, into)
+    }
+
+    /// In a ring, those of the runs that are led here.
+    fn show(&self, see: &mut See<'_>) -> Result<bool, BackendError> {
+        show(&self.leading, see).map(|()| true)
     }
 
     fn apply(&self, changes: &[Change<'_>]) -> Result<(), BackendError> {

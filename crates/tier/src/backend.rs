@@ -85,6 +85,9 @@ pub struct Requests {
     pub deletes: u64,
 }
 
+/// Is shown a key with its record, or why that cannot be read; returns whether to go on.
+pub type See<'a> = dyn FnMut(&[u8], Result<&[u8], BackendError>) -> bool + 'a;
+
 /// Keeps a record for each key.
 ///
 /// What [`Backend::apply`] has returned `Ok` for survives a power cut, and every later
@@ -128,6 +131,17 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// When that cannot be found out. `into` may have any bytes more then.
     fn get(&self, key: &[u8], into: &mut Vec<u8>) -> Result<bool, BackendError>;
+
+    /// Shows each key with its record to `see`, or why that cannot be read, until `see` returns
+    /// `false`; in any order, and at least those that are there all the time. Where the key of what
+    /// cannot be read is unknown, a name of it stands in its place. `see` may wait long, and calls
+    /// nothing of this backend. Returns `false` where it cannot show what it has.
+    ///
+    /// # Errors
+    /// When some are not shown.
+    fn show(&self, _see: &mut See<'_>) -> Result<bool, BackendError> {
+        Ok(false)
+    }
 
     /// Carries out `changes`, of which each is about another key. All or none of them, unless
     /// [`Backend::is_atomic`] says otherwise.

@@ -47,7 +47,7 @@ mod stored;
 mod sync;
 mod tier;
 
-pub use backend::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests};
+pub use backend::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests, See};
 pub use discard::{Discard, Discarded, GivenUp};
 pub use disk::{Disk, File};
 pub use error::TierError;

@@ -7,7 +7,7 @@ use crate::failure::{check_key, error, failure_of, in_doubt};
 use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use tier::{Backend, BackendError, Change, Disk, Failure};
+use tier::{Backend, BackendError, Change, Disk, Failure, See};
 
 /// Keeps each record in a file of its own.
 #[derive(Debug)]
@@ -86,7 +86,17 @@ impl FilesBackend {
         if names::is_shared(name) {
             return Ok(None);
         }
-        Err(error(&self.name, Failure::Corrupt, format!("{name} holds the record of another key")))
+        Err(self.of_another(name))
+    }
+
+    /// The key that has the file `name`, and the record of it.
+    fn own<'a>(&self, name: &str, bytes: &'a [u8]) -> Result<(&'a [u8], &'a [u8]), BackendError> {
+        let (key, record) = self.parse(name, bytes)?;
+        if names::of_key(key) == name { Ok((key, record)) } else { Err(self.of_another(name)) }
+    }
+
+    fn of_another(&self, name: &str) -> BackendError {
+        error(&self.name, Failure::Corrupt, format!("{name} holds the record of another key"))
     }
 
     /// Writes a record to a file that has no name of a key yet.
@@ -205,6 +215,30 @@ impl Backend for FilesBackend {
         let _writing = self.writing();
         let applied = self.prepare_all(changes).and_then(|steps| self.carry_out(&steps));
         applied.inspect_err(|_| self.clean(changes.len()))
+    }
+
+    fn show(&self, see: &mut See<'_>) -> Result<bool, BackendError> {
+        let refused = |cause| self.failed("list it", &cause);
+        for name in self.directory.names().map_err(refused)? {
+            let name = name.map_err(refused)?;
+            if !names::is_of_key(&name) {
+                continue;
+            }
+            let bytes = self.read(&name);
+            let found = match &bytes {
+                Ok(None) => continue,
+                Ok(Some(bytes)) => self.own(&name, bytes),
+                Err(error) => Err(error.clone()),
+            };
+            let goes_on = match found {
+                Ok((key, record)) => see(key, Ok(record)),
+                Err(error) => see(name.as_bytes(), Err(error)),
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        Ok(true)
     }
 
     fn is_atomic(&self) -> bool {

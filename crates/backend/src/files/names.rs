@@ -31,6 +31,11 @@ pub fn is_shared(name: &str) -> bool {
     name.starts_with("h-")
 }
 
+/// Whether this is the name of the file of a key.
+pub fn is_of_key(name: &str) -> bool {
+    name.starts_with("k-") || is_shared(name)
+}
+
 /// The name of the file of a note. `None` if it is too long.
 pub fn of_note(note: &str) -> Option<String> {
     Some(escaped("n-", note.as_bytes())).filter(|name| name.len() <= NAME_BYTES_MAX)

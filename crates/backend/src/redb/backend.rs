@@ -8,14 +8,23 @@ use redb::{
     TableError, WriteTransaction,
 };
 use std::fmt;
+use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{PoisonError, RwLock};
-use tier::{Backend, BackendError, Change, Disk, Failure};
+use tier::{Backend, BackendError, Change, Disk, Failure, See};
 
 /// The records by their keys.
 const KEYS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("keys");
 /// The notes by their names.
 const NOTES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("notes");
+
+/// Keys and their records that are shown of one transaction, at most, and bytes of those, unless
+/// one is longer.
+const SHOWN_MAX: usize = 1024;
+const SHOWN_BYTES_MAX: usize = 1 << 20;
+
+/// A part of the keys, with their records.
+type Part = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Keeps records in a database of redb.
 pub struct RedbBackend {
@@ -153,6 +162,25 @@ impl RedbBackend {
     }
 }
 
+/// The keys after `before`, as many as are shown at once.
+fn part(database: &Database, before: Option<&[u8]>) -> Result<Part, Error> {
+    let table = match database.begin_read()?.open_table(KEYS) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(Part::new()),
+        table => table?,
+    };
+    let after = before.map_or(Bound::Unbounded, Bound::Excluded);
+    let (mut part, mut bytes) = (Part::new(), 0);
+    for row in table.range::<&[u8]>((after, Bound::Unbounded))? {
+        let (key, record) = row?;
+        bytes += record.value().len();
+        part.push((key.value().to_vec(), record.value().to_vec()));
+        if part.len() == SHOWN_MAX || bytes >= SHOWN_BYTES_MAX {
+            break;
+        }
+    }
+    Ok(part)
+}
+
 /// Closes a database. What fails here was not acknowledged, so no caller has to know it.
 fn shut(database: Database) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(database)));
@@ -195,6 +223,21 @@ impl Backend for RedbBackend {
             }
             Ok(())
         })
+    }
+
+    fn show(&self, see: &mut See<'_>) -> Result<bool, BackendError> {
+        let doing = self.doing("read the next keys");
+        let mut before: Option<Vec<u8>> = None;
+        loop {
+            let read = |database: &Database| part(database, before.as_deref());
+            let part =
+                self.with(doing, |database| read(database).map_err(|it| doing.refused(it)))?;
+            if !part.iter().all(|(key, record)| see(key, Ok(record))) {
+                return Ok(true);
+            }
+            let Some((last, _)) = part.into_iter().next_back() else { return Ok(true) };
+            before = Some(last);
+        }
     }
 
     fn is_atomic(&self) -> bool {

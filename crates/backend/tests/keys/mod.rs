@@ -23,7 +23,7 @@ pub type Open<'a> = dyn Fn(&Path) -> Opened + 'a;
 pub type Promise = (&'static str, fn(&Open<'_>, &Scratch));
 
 /// All of them.
-pub const PROMISES: [Promise; 9] = [
+pub const PROMISES: [Promise; 10] = [
     ("a_key_has_the_last_record_that_was_put", a_key_has_the_last_record_that_was_put),
     ("keys_are_any_bytes_and_records_any_length", keys_are_any_bytes_and_records_any_length),
     ("keys_of_other_lengths_are_refused", keys_of_other_lengths_are_refused),
@@ -34,6 +34,7 @@ pub const PROMISES: [Promise; 9] = [
         "gets_during_applies_see_whole_records_and_never_older_ones",
         gets_during_applies_see_whole_records_and_never_older_ones,
     ),
+    ("all_that_is_kept_is_shown", all_that_is_kept_is_shown),
     ("a_random_run_equals_a_map", a_random_run_equals_a_map),
     ("all_is_found_again", all_is_found_again),
 ];
@@ -193,6 +194,32 @@ pub fn gets_during_applies_see_whole_records_and_never_older_ones(
         ended.store(true, Ordering::SeqCst);
         written.unwrap();
     });
+}
+
+pub fn all_that_is_kept_is_shown(open: &Open<'_>, scratch: &Scratch) {
+    let Opened { backend, directory: _directory } = open(scratch.path());
+    let shown = |most: usize| {
+        let mut shown = Vec::new();
+        let can = backend.show(&mut |key, record| {
+            shown.push((key.to_vec(), record.unwrap().to_vec()));
+            shown.len() < most
+        });
+        assert_eq!(can, Ok(true));
+        shown.sort();
+        shown
+    };
+    assert!(shown(usize::MAX).is_empty());
+    let keys = (0..1_100).map(|index| format!("key/{index}").into_bytes()).chain(any_keys());
+    let mut kept: BTreeMap<Vec<u8>, Vec<u8>> =
+        keys.enumerate().map(|(index, key)| (key, vec![7; index])).collect();
+    let changes: Vec<Change<'_>> = kept.iter().map(|(key, record)| put(key, record)).collect();
+    backend.apply(&changes).unwrap();
+    backend.set_note("note", b"no key").unwrap();
+    backend.apply(&[Change::Delete { key: b"key/7" }, put(b"key/8", b"other")]).unwrap();
+    kept.remove(&b"key/7"[..]);
+    kept.insert(b"key/8".to_vec(), b"other".to_vec());
+    assert!(shown(usize::MAX).into_iter().eq(kept), "each key once, with its record");
+    assert_eq!(shown(3).len(), 3, "it ends when that is wanted");
 }
 
 pub fn a_random_run_equals_a_map(open: &Open<'_>, scratch: &Scratch) {

@@ -9,7 +9,7 @@ use faulty::objects::stopped;
 use faulty::tally::Tally;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use tier::{Backend, BackendError, Change, Failure, Stored};
+use tier::{Backend, BackendError, Change, Failure, See, Stored};
 
 /// The calls of [`MemoryBackend`] that fail.
 const REFUSED: &str = "keys: a call is refused (5xx)";
@@ -199,6 +199,13 @@ impl Backend for SimBackend {
                 self.count(&done);
                 done
             }
+        }
+    }
+
+    fn show(&self, see: &mut See<'_>) -> Result<bool, BackendError> {
+        match &self.bucket {
+            Some(bucket) => bucket.pages()?.show(see),
+            None => self.memory.show(see),
         }
     }
 
