@@ -17,7 +17,7 @@ use crate::worker::Worker;
 use base::{Now, Owner};
 use memcache::{Refusal, Words, reply};
 use std::fmt::Display;
-use tier::{Discard, Discarded, GivenUp, PrefixRule, Rules};
+use tier::{Checked, Discard, Discarded, GivenUp, PrefixRule, Rules, Stage};
 
 /// Microseconds per second.
 const MICROS: u64 = 1_000_000;
@@ -63,9 +63,11 @@ pub(crate) fn stats(worker: &mut Worker, now: Now, mut args: Words<'_>, out: &mu
                 return;
             }
             Some(b"discarded") => tier_discarded(cell, out),
-            Some(name @ (b"policy" | b"discard")) => {
+            Some(b"checked") => tier_checked(cell, out),
+            Some(name @ (b"policy" | b"discard" | b"check")) => {
                 let done = match name {
                     b"policy" => tier_policy(cell, args),
+                    b"check" => tier_check(cell),
                     _ => tier_discard(cell, args),
                 };
                 let line = match done {
@@ -308,6 +310,46 @@ fn tier_discarded(cell: &Cell, out: &mut Vec<u8>) {
     }
     for GivenUp { key, what, .. } in given_up.iter().take(KEYS_SHOWN) {
         reply::stat(out, &format!("key:{}", String::from_utf8_lossy(key)), what);
+    }
+}
+
+/// `stats tier check`, which is no report: what lies below memory is checked, and `stats tier
+/// checked` shows what came of it.
+fn tier_check(cell: &Cell) -> Result<(), String> {
+    match cell.tiered().ok_or("this cell has no tier")?.want_check() {
+        true => Ok(()),
+        false => Err("a check is under way; stats tier checked shows it".to_owned()),
+    }
+}
+
+/// `stats tier checked`: what the last check has found, or the one under way.
+fn tier_checked(cell: &Cell, out: &mut Vec<u8>) {
+    let Some(tiered) = cell.tiered() else {
+        return reply::stat(out, "tier", "off");
+    };
+    let (count, checked) = tiered.tier().checked();
+    let stage = match checked.stage {
+        Stage::None => "none",
+        Stage::Journal => "journal",
+        Stage::Index => "index",
+        Stage::Below => "below",
+        Stage::Over => "over",
+    };
+    stats! { out, "", checks: count, stage: stage, }
+    fields! { out, "", checked:
+        journal_bytes journal_bytes_read freed batches places places_right changed
+    }
+    match checked.keys_below {
+        Some(keys) => reply::stat(out, "keys_below", keys),
+        None => reply::stat(out, "keys_below", "unknown"),
+    }
+    let Checked { wrong, findings, failure, .. } = &checked;
+    stats! { out, "",
+        wrong: wrong,
+        failure: failure.as_deref().unwrap_or("none"),
+    }
+    for (number, what) in findings.iter().enumerate() {
+        reply::stat(out, &format!("wrong:{number}"), what);
     }
 }
 

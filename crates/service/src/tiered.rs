@@ -72,6 +72,8 @@ pub struct Tiered {
     retries: Press,
     /// Rounds that were to write back everything, and have ended.
     full_rounds: AtomicU64,
+    /// Whether what lies below is to be checked.
+    checks: Press,
     wake: OnceLock<Wake>,
     has_ended: AtomicBool,
     /// The same, for threads that rest.
@@ -111,6 +113,7 @@ impl Tiered {
             unflushed: Mutex::default(),
             retries: Press::default(),
             full_rounds: AtomicU64::new(0),
+            checks: Press::default(),
             wake: OnceLock::new(),
             has_ended: AtomicBool::new(false),
             ended: Mutex::new(false),
@@ -184,7 +187,9 @@ impl Tiered {
         *lock(&self.ended) = true;
         self.ends.notify_all();
         self.tasks.wake();
-        [&self.syncs, &self.flushes, &self.retries].iter().for_each(|press| press.wake());
+        [&self.syncs, &self.flushes, &self.retries, &self.checks]
+            .iter()
+            .for_each(|press| press.wake());
     }
 
     /// Whether [`Tiered::end`] was called.
@@ -296,6 +301,24 @@ impl Tiered {
         });
         if waits {
             self.press();
+        }
+    }
+
+    /// Asks for a check of all that lies below the memory. Returns false where one is under way.
+    pub(crate) fn want_check(&self) -> bool {
+        let is_taken = self.tier.want_check();
+        self.checks.press();
+        is_taken
+    }
+
+    /// Waits until a check is asked for, which it carries out, or for `most`. Returns early where
+    /// all has ended. Called by a thread of its own.
+    pub fn wait_to_check(&self, most: Duration) {
+        if self.checks.wait(most, || self.has_ended()) {
+            self.tier.check(|pause| {
+                self.rest(pause);
+                !self.has_ended()
+            });
         }
     }
 

@@ -21,11 +21,13 @@
 //! | `error` | `backend`, `journal` | why there is no tier |
 //! | `claim` | `backend`, `error`, `journal` | whose what lies below is |
 //! | `member` | `backend`, `in_ring`, `index`, `journal`, `key`, `layers`, `live_rules`, `lookups`, `rules` | the tier of a cell in a ring, as the ring uses it |
+//! | `check` | `backend`, `index`, `journal`, `key`, `layers`, `stored`, `sync` | whether all can be read, and is what was written |
 //! | `discard` | `backend`, `index`, `journal`, `key`, `layers`, `sync` | changes that are given up |
 //! | `tier` | * | the tier of a cell |
 #![forbid(unsafe_code)]
 
 mod backend;
+mod check;
 mod claim;
 mod discard;
 mod disk;
@@ -48,6 +50,7 @@ mod sync;
 mod tier;
 
 pub use backend::{Backend, BackendError, Change, Failure, KEY_BYTES_MAX, Requests, See};
+pub use check::{Checked, Stage};
 pub use discard::{Discard, Discarded, GivenUp};
 pub use disk::{Disk, File};
 pub use error::TierError;

@@ -10,6 +10,7 @@
 //! and writing the journal. Threads of the tier call what does: to load, to sync, to flush.
 
 use crate::backend::{Backend, BackendError, Failure, Requests};
+use crate::check::{Checked, Checks};
 use crate::claim::{Claimed, claim, keep_given};
 use crate::discard::{Discard, Discarded, Discards, GivenUp};
 use crate::disk::Disk;
@@ -32,6 +33,7 @@ use base::{Now, SLICES, SliceId, Version};
 use effects::{LaneId, Lanes, Observer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// The journal is written back without delay from this part of it on, and so is the index: a
 /// number of fifths.
@@ -227,6 +229,7 @@ impl Recovered {
             rules: LiveRules::new(config.rules.clone()),
             lookups: Lookups::new(config.lookups_max, config.missing_max),
             config,
+            checks: Checks::default(),
             discards: Discards::default(),
             now_ns: AtomicU64::new(now.mono_ns),
             counters: Counters::default(),
@@ -320,6 +323,7 @@ pub struct Tier {
     pub(crate) lookups: Lookups,
     rules: LiveRules,
     config: TierConfig,
+    checks: Checks,
     discards: Discards,
     /// The moment of the last call that knew it.
     now_ns: AtomicU64,
@@ -541,6 +545,26 @@ impl Tier {
     #[must_use]
     pub fn discarded(&self) -> (u64, Discarded) {
         self.discards.last()
+    }
+
+    /// Asks for a check of all that lies below the memory: see [`Tier::check`]. Returns false where
+    /// one is under way.
+    #[must_use]
+    pub fn want_check(&self) -> bool {
+        self.checks.want()
+    }
+
+    /// Checks whether all can be read that lies below the memory, if that was asked for. It changes
+    /// nothing. Called by a thread of its own; it waits for the disk, and for what lies below.
+    /// `rest` waits for so long, and returns whether to go on.
+    pub fn check(&self, rest: impl FnMut(Duration) -> bool) {
+        self.checks.carry_out(&self.layers, rest);
+    }
+
+    /// How many checks have ended, and what the last one has found, or the one under way.
+    #[must_use]
+    pub fn checked(&self) -> (u64, Checked) {
+        self.checks.last()
     }
 
     /// Before anything is written back: barriers are below before the changes above them.

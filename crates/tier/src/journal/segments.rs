@@ -95,6 +95,16 @@ impl Segment {
         Ok(is_right.then(|| record.split_off(RECORD_BYTES)))
     }
 
+    /// Whether its file begins with its head.
+    ///
+    /// # Errors
+    /// When the disk refuses.
+    pub(crate) fn has_head(&self) -> io::Result<bool> {
+        let mut head = [0; SEGMENT_HEAD_BYTES];
+        self.file.read_at(0, &mut head)?;
+        Ok(head == self.head.encode())
+    }
+
     /// Where its batches begin.
     pub(crate) fn begin(&self) -> Spot {
         Spot { segment: self.number(), offset: SEGMENT_HEAD_BYTES as u32 }

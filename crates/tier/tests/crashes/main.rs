@@ -12,6 +12,7 @@
 //! | `due` | a flush of all that is still to come |
 //! | `adopted` | a new journal above what another one has written back |
 //! | `given_up` | changes that are given up |
+//! | `checked` | a check of all that lies below memory |
 //! | `single` | what a random life meets too rarely |
 //!
 //! All short histories are in `../histories`.
@@ -24,6 +25,7 @@ mod adopted;
 mod below;
 mod bucket;
 mod cell;
+mod checked;
 mod due;
 mod given_up;
 #[allow(dead_code, reason = "histories use the rest of it")]

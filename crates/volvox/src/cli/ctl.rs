@@ -144,6 +144,15 @@ enum TierCommand {
         #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
         wait: Duration,
     },
+    /// Check whether all can be read that lies below memory, and is what was written
+    ///
+    /// It reads the journal, and all keys of the database, and changes nothing. The exit code is 1
+    /// if something is wrong, or not all was checked. Example: volvox ctl tier check --json
+    Check {
+        /// How long to wait for what comes of it
+        #[arg(long, value_name = "SECONDS", default_value = "3600", value_parser = seconds)]
+        wait: Duration,
+    },
     /// Have everything that is dirty written back, and wait until nothing is dirty
     Drain {
         /// How long to wait
@@ -180,6 +189,7 @@ impl From<CtlArgs> for Wanted {
                 Question::TierDiscard { keys, prefix, run, is_certain: i_lose_data, wait }
             }
             CtlCommand::Tier(TierCommand::Policy { rules }) => Question::TierPolicy { rules },
+            CtlCommand::Tier(TierCommand::Check { wait }) => Question::TierCheck { wait },
             CtlCommand::Tier(TierCommand::Flush) => Question::TierFlush { wait: None },
             CtlCommand::Tier(TierCommand::Drain { wait }) => {
                 Question::TierFlush { wait: Some(wait) }

@@ -18,6 +18,7 @@
 //! change anything. Each answer is a table or JSON. A cell that does not answer within the time-out
 //! is part of the answer, with the reason.
 
+mod check;
 mod client;
 mod discard;
 mod forgive;
@@ -104,6 +105,7 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
             let which = discard::which(keys, prefix.as_deref(), *run)?;
             return discard::discard(wanted, (&which, *is_certain, *wait), out);
         }
+        Question::TierCheck { wait } => return check::check(wanted, *wait, out),
         Question::TierPolicy { rules } => tier::policy(wanted, rules, style, out)?,
         Question::Log { limit } => log::print(&take()?, *limit, wanted, style, out)?,
     }

@@ -14,7 +14,7 @@ use super::table::{Table, bytes};
 use super::wanted::Wanted;
 
 /// How often it is looked how much is dirty.
-const LOOK: Duration = Duration::from_millis(200);
+pub(super) const LOOK: Duration = Duration::from_millis(200);
 
 /// The same for levels that were asked for.
 pub(super) const LOOK_SOON: Duration = Duration::from_millis(2);

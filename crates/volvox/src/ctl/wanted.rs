@@ -84,6 +84,11 @@ pub enum Question {
         /// How long to wait for what comes of it.
         wait: Duration,
     },
+    /// That a cell checks whether all can be read that lies below its memory.
+    TierCheck {
+        /// How long to wait for what comes of it.
+        wait: Duration,
+    },
     /// What answers promise; and first, that it is changed.
     TierPolicy {
         /// `LEVEL`, and `PREFIX=LEVEL`s; nothing changes where there are none.

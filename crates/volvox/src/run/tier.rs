@@ -4,6 +4,7 @@
 //! ```text
 //! directory --recover--> Recovered --cell--> Tiered --+-- journal   writes and syncs
 //!                                                     +-- flusher   writes back
+//!                                                     +-- check     reads all, when that is asked
 //!                                                     +-- below 0-3 look up
 //! ```
 
@@ -42,6 +43,9 @@ const LAST_SYNCS_MAX: usize = 64;
 
 /// How often the flusher looks for what is old enough.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How often it is looked whether a check is wanted: the one that asks wakes its thread.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// How long the flusher waits after an error: at first, and at most.
 const RETRY_MIN: Duration = Duration::from_millis(100);
@@ -155,8 +159,13 @@ impl Below {
         };
         let (of, at) = (tiered.clone(), clock.clone());
         threads.start("journal", move || sync(&of, &at))?;
-        let (of, at) = (tiered, clock.clone());
+        let (of, at) = (tiered.clone(), clock.clone());
         threads.start("flusher", move || flush(&of, &copies, &at))?;
+        threads.start("check", move || {
+            while !tiered.has_ended() {
+                tiered.wait_to_check(CHECK_INTERVAL);
+            }
+        })?;
         for number in 0..LOADERS {
             let mut loader = Loader::new(cell.clone()).expect("invariant: the cell has a tier");
             let at = clock.clone();

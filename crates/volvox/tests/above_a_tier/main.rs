@@ -5,6 +5,7 @@
 
 mod adopted;
 mod broken;
+mod checked;
 mod commands;
 #[cfg(feature = "lab")]
 mod fill;
