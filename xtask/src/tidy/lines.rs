@@ -16,8 +16,9 @@ const PRODUCT: [&str; 15] = [
     "service", "pages", "backend", "control", "drivers", "volvox",
 ];
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
-/// The tier brought 9,000 of them, a ring above a bucket included, and buckets 2,600.
-const PRODUCT_MAX: usize = 57_000;
+/// The tier brought 9,000 of them, a ring above a bucket included, buckets 2,600, and the check of
+/// all that lies below 650.
+const PRODUCT_MAX: usize = 58_000;
 /// Most lines of everything else, likewise; 4,300 of them are the simulator of rings, 3,100 the
 /// proof of rings of processes, and 1,700 that of the tier. It is on its way to 18,100.
 const OUTSIDE_MAX: usize = 31_700;
