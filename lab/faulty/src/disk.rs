@@ -266,6 +266,8 @@ struct State {
     reads: u64,
     stops_at: Option<u64>,
     is_stopped: bool,
+    /// Most bytes of all files.
+    bytes_max: Option<usize>,
     /// A fault, how many calls of its kind go well before it, and how many fail.
     fault: Option<(Fault, u64, u64)>,
     rng: Rng,
@@ -310,6 +312,14 @@ impl State {
         clone
     }
 
+    /// Whether a file may become as long as `bytes`, or is.
+    fn has_space(&self, file: usize, bytes: usize) -> bool {
+        let there = |file: usize| self.files[file].current.len();
+        let used: usize = self.names.values().map(|file| there(*file)).sum();
+        let more = bytes.saturating_sub(there(file));
+        more == 0 || self.bytes_max.is_none_or(|most| used + more <= most)
+    }
+
     /// All sectors with pending writes, those of a long write together.
     fn units(&self) -> Vec<Unit> {
         let of = |(file, contents): (usize, &Contents)| contents.units(file);
@@ -350,6 +360,7 @@ impl SimDisk {
             reads: 0,
             stops_at: None,
             is_stopped: false,
+            bytes_max: None,
             fault: None,
             rng: Rng::new(seed, 77),
             tally: Tally::default(),
@@ -429,6 +440,12 @@ impl SimDisk {
     /// Lets that many calls fail, after `calls` others of their kind.
     pub fn fail_times(&self, calls: u64, fault: Fault, times: u64) {
         self.state().fault = Some((fault, calls, times));
+    }
+
+    /// Lets all files have that many bytes together at most; `None`: any number. What would make
+    /// them longer finds no space.
+    pub fn limit(&self, bytes: Option<usize>) {
+        self.state().bytes_max = bytes;
     }
 
     /// Whether the fault that was set is still to come.
@@ -584,7 +601,12 @@ impl File for SimFile {
     fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let mut state = self.disk.state();
         let was_stopped = state.is_stopped;
-        let entry = state.enter(Call::Write);
+        let entry = match state.enter(Call::Write) {
+            Entry::Goes if !state.has_space(self.file, at as usize + bytes.len()) => {
+                Entry::Fails(Fault::NoSpace)
+            }
+            entry => entry,
+        };
         // The write of a whole sector is never cut.
         let is_sector = (at as usize).is_multiple_of(SECTOR) && bytes.len() == SECTOR;
         let part = match entry {

@@ -39,12 +39,13 @@ pub(crate) struct Found {
 impl Found {
     /// A new journal on `disk`, which has nothing but its name.
     pub(super) fn nothing(disk: Arc<dyn Disk>, name: JournalId, states: Vec<SliceState>) -> Self {
-        let (live, free, retired) = (Vec::new(), Vec::new(), Vec::new());
+        let (live, unused) = (Vec::new(), Vec::new());
+        let (free, retired) = (Vec::new(), Vec::new());
         Self {
             disk,
             journal: name,
             start: 1,
-            left: Left { live, free, retired, next_number: 1, oldest: 1 },
+            left: Left { live, unused, free, retired, next_number: 1, oldest: 1 },
             states,
             recorded: vec![Version::ZERO; SLICES],
             tail: Vec::new(),
@@ -69,8 +70,9 @@ impl Found {
     /// slice, which no version that was given out has passed; and what a barrier has ended there
     /// stays so.
     pub(crate) fn begin_empty(&mut self, below: &[SliceState]) {
-        let live = std::mem::take(&mut self.left.live);
-        self.left.retired.extend(live.into_iter().map(Segment::into_file));
+        let live = std::mem::take(&mut self.left.live).into_iter();
+        let all = live.chain(std::mem::take(&mut self.left.unused));
+        self.left.retired.extend(all.map(Segment::into_file));
         (self.tail, self.cuts) = (Vec::new(), Vec::new());
         for (state, below) in self.states.iter_mut().zip(below) {
             // One that was never written knows less than what lies below.

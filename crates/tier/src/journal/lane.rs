@@ -60,7 +60,7 @@ pub fn encode_copied(slice: SliceId, barrier: Version, flushed: u32, to: &mut Ve
 }
 
 /// A batch is written before it would become longer than this, unless one entry is.
-const BATCH_BYTES_MAX: usize = 256 << 10;
+pub(super) const BATCH_BYTES_MAX: usize = 256 << 10;
 
 /// Keys that one batch gives up, at most: their records are shorter than a batch may be.
 const GIVEN_UP_AT_ONCE: usize = 512;

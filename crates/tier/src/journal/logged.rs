@@ -1,11 +1,10 @@
 //! One log of the cell, and how far the journal has it.
 
-use super::grants;
 use super::lane::Writer;
 use crate::rules::{Ack, Rules};
-use crate::sync::{Mutex, lock};
+use crate::sync::Mutex;
 use effects::{Joining, LaneId, Lanes, Log, Mark, ReaderId, Who};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// One lane: a log of what this cell leads, or of what it copies.
@@ -25,6 +24,8 @@ pub(super) struct Lane {
     /// The last position that is written, and that is durable.
     pub(super) written: AtomicU64,
     pub(super) durable: AtomicU64,
+    /// Bytes that its open segment has left.
+    pub(super) rest: AtomicU32,
     /// What its writer had written when room was granted last, and how much was granted.
     pub(super) granted: Mutex<(u64, u64)>,
     /// In a ring: what is promised of its room to the primaries of what is copied, and has not
@@ -55,25 +56,15 @@ impl Lane {
             writer: Mutex::new(Writer::new((number, id), next, rules.clone())),
             written: AtomicU64::new(next - 1),
             durable: AtomicU64::new(next - 1),
+            rest: AtomicU32::new(0),
             granted: Mutex::default(),
             promised: AtomicU64::new(0),
         }
     }
 
-    /// What its writer had written when room was granted last, and how much was granted.
-    pub(super) fn granted(&self) -> (u64, u64) {
-        *lock(&self.granted)
-    }
-
     /// What is promised of its room, and has not come.
     pub(super) fn promised(&self) -> u64 {
         self.promised.load(Ordering::Relaxed)
-    }
-
-    /// How much more of its room may be promised to one that `held` some: a `part`-th of it at
-    /// most.
-    pub(super) fn may_promise(&self, held: u64, part: u64) -> u64 {
-        grants::may_promise(self.log.left(), self.promised(), (held, part))
     }
 
     /// So much more is promised.
@@ -92,6 +83,13 @@ impl Lane {
         let below = self.log.join(&joining).expect("invariant: it is the second reader");
         self.log.reads_nothing(below);
         below
+    }
+
+    /// Notes how much its open segment has left, which its writer knows.
+    pub(super) fn note_rest(&self, writer: &Writer) {
+        let rest =
+            writer.open().map_or(0, |open| open.head.bytes - open.written.load(Ordering::Relaxed));
+        self.rest.store(rest, Ordering::Release);
     }
 
     /// Sets what each level waits for.

@@ -16,16 +16,17 @@
 //! | `segments` | `format` | files that are used again and again |
 //! | `record` | `format` | the changes that are journaled |
 //! | `through` | nothing | changes whose replies wait until they are below |
-//! | `grants` | `lane`, `segments` | how much room is granted to a log |
 //! | `lane` | `format`, `record`, `segments`, `states`, `through` | how one lane is written |
-//! | `logged` | `grants`, `lane` | one log, and how far the journal has it |
+//! | `logged` | `lane` | one log, and how far the journal has it |
+//! | `grants` | `lane`, `logged`, `segments` | how much room is granted to a log |
 //! | `progress` | `format` | how far what is journaled is written back |
-//! | `promises` | `logged` | what is promised of the room of logs |
+//! | `promises` | `grants`, `logged` | what is promised of the room of logs |
 //! | `layout` | `lane` | the length of segments, and how many there are |
 //! | `identity` | `format` | the name of the journal, and why it cannot be used |
 //! | `scan` | `format`, `identity` | the file of a segment, as a start reads it |
 //! | `found` | `format`, `record`, `segments`, `states` | what an earlier start has left |
-//! | `recover` | `format`, `found`, `identity`, `record`, `scan`, `segments`, `states` | how that is found |
+//! | `recover` | `format`, `found`, `identity`, `record`, `scan`, `segments`, `states`, `unused` | how that is found |
+//! | `unused` | `segments` | what a start has made ready and not used |
 //! | `repair` | `format`, `lane`, `logged` | how it goes on after the disk has refused |
 //! | `give_up` | `format`, `lane` | how it says what is given up |
 //!
@@ -48,6 +49,7 @@ mod scan;
 mod segments;
 mod states;
 mod through;
+mod unused;
 
 use crate::index::{Index, Place};
 use crate::key::{KeyHash, KeyHasher};
@@ -62,7 +64,7 @@ use format::{CUT_BYTES, Kind, SEGMENT_HEAD_BYTES, encode_cut};
 pub(crate) use format::{decode_slices, encode_slice};
 pub(crate) use found::Found;
 pub(crate) use give_up::give_up;
-use grants::Left;
+use grants::Grants;
 pub use identity::RecoverError;
 pub use lane::{
     COPIED_STATES, FLUSH_AT, WRITTEN_BACK, encode_copied, encode_written_back, written_back,
@@ -133,7 +135,7 @@ pub(crate) struct Journal {
     clock_s: AtomicU32,
     /// Whether a lane found no segment.
     wants_segments: AtomicBool,
-    /// Where the disk has refused a segment, none is made before this moment.
+    /// Where the disk has refused a segment, no file is made before this moment.
     refused_ns: AtomicU64,
     /// Is called with a lane of which more is written, or durable.
     notify: OnceLock<Notify>,
@@ -176,6 +178,7 @@ impl Journal {
             journal,
             start,
             bytes: layout.segment,
+            batch: layout.batch,
             count_max: layout.count.max(least),
             ready: 2 * (count + 1),
             reserve: count + 1,
@@ -220,7 +223,7 @@ impl Journal {
         this.shared.segments.sync_live()?;
         this.write_begin(&tail, &cuts, now)?;
         this.shared.segments.prepare(config.reserve + count)?;
-        this.of_lanes.iter().for_each(|lane| this.grant(lane));
+        this.grants().grant_all();
         Ok(this)
     }
 
@@ -449,7 +452,10 @@ impl Journal {
 
     /// Has `with` use the writer of a lane, and then writes what was appended meanwhile.
     fn with_writer<T>(&self, lane: &Lane, with: impl FnOnce(&mut Writer) -> T) -> T {
-        let done = with(&mut lock(&lane.writer));
+        let mut writer = lock(&lane.writer);
+        let done = with(&mut writer);
+        lane.note_rest(&writer);
+        drop(writer);
         self.write_lane(lane);
         done
     }
@@ -465,6 +471,8 @@ impl Journal {
             Err(Stuck::NoSegment) => self.wants_segments.store(true, Ordering::Release),
             Err(Stuck::Disk(error)) => self.breaks(&error),
         }
+        // Before what is written: a grant from there on never counts what was left before.
+        lane.note_rest(writer);
         // More than this call has written, where a batch that is no record came first.
         let written = writer.written;
         let has_written = written > lane.written.load(Ordering::Relaxed);
@@ -474,9 +482,12 @@ impl Journal {
             self.pass_below(lane);
         }
         match writer.open().map(|segment| segment.number()) == segment {
-            true => self.grant_if_due(lane, writer.bytes),
-            // The others have less to take than was granted to them.
-            false => self.of_lanes.iter().for_each(|lane| self.grant(lane)),
+            true => self.grants().grant_if_due(lane, writer.bytes),
+            // The others have less to take than was granted to them, until more is made.
+            false => {
+                self.wants_segments.store(true, Ordering::Release);
+                self.grants().grant_all();
+            }
         }
         has_written
     }
@@ -513,14 +524,23 @@ impl Journal {
     /// Makes segments ready. Where that is refused, lanes wait for a segment, as where the journal
     /// is full.
     fn prepare(&self, now: Now) {
-        let segments = &self.shared.segments;
-        if segments.refusal().is_some() && now.mono_ns < self.refused_ns.load(Ordering::Relaxed) {
-            return;
-        }
-        self.refused_ns.store(now.mono_ns + REFUSED_NS, Ordering::Relaxed);
+        let (segments, refused_ns) = (&self.shared.segments, &self.refused_ns);
+        let (ready, available) = (self.grants().ready(), segments.available());
         self.wants_segments.store(false, Ordering::Release);
-        if let Err(error) = segments.prepare(segments.config().ready) {
+        let waits =
+            segments.refusal().is_some() && now.mono_ns < refused_ns.load(Ordering::Relaxed);
+        let prepared = match waits {
+            true => segments.prepare_made(ready),
+            false => {
+                refused_ns.store(now.mono_ns + REFUSED_NS, Ordering::Relaxed);
+                segments.prepare(ready)
+            }
+        };
+        if let Err(error) = prepared {
             self.breaks(&error);
+        }
+        if segments.available() > available {
+            self.grants().grant_all();
         }
     }
 
@@ -622,32 +642,9 @@ impl Journal {
         self.of_lanes.iter().any(behind)
     }
 
-    /// Grants a lane room for as much as the journal and the index have left for it.
-    fn grant(&self, lane: &Lane) {
-        self.grant_after(lane, lane.granted().0);
-    }
-
-    /// The same, when `bytes` have been written of it.
-    fn grant_after(&self, lane: &Lane, bytes: u64) {
-        let room = if self.failure.get().is_some() { 0 } else { self.left().room(lane.promised()) };
-        if lane.log.grant_after(lane.reader, lane.written.load(Ordering::Relaxed), room).is_some() {
-            *lock(&lane.granted) = (bytes, room);
-        }
-    }
-
-    /// What is left to be granted.
-    fn left(&self) -> Left {
-        let Shared { segments, index, .. } = &self.shared;
-        let promised: Vec<_> = self.of_lanes.iter().map(Lane::promised).collect();
-        Left::of(segments, index.capacity().saturating_sub(index.len()), &promised)
-    }
-
-    /// Grants again once a part of what was granted is used.
-    fn grant_if_due(&self, lane: &Lane, bytes: u64) {
-        let (before, room) = lane.granted();
-        if (bytes - before) * 8 > room {
-            self.grant_after(lane, bytes);
-        }
+    fn grants(&self) -> Grants<'_> {
+        let has_failed = self.failure.get().is_some();
+        Grants { shared: &self.shared, lanes: &self.of_lanes, has_failed }
     }
 
     /// Whether everything of a segment up to `spot` is durable.
@@ -694,7 +691,7 @@ impl Journal {
         };
         let oldest = self.shared.segments.first_undone(self.first_kept(), done);
         self.shared.segments.free_before(oldest);
-        self.of_lanes.iter().for_each(|lane| self.grant(lane));
+        self.grants().grant_all();
     }
 
     /// The first segment that the next start needs for what it says of slices: each lane has its
@@ -712,7 +709,7 @@ impl Journal {
     /// segments are left.
     pub(crate) fn roll_idle(&self) -> io::Result<()> {
         let segments = &self.shared.segments;
-        let are_enough = segments.available() * 2 > segments.config().count_max;
+        let are_enough = segments.left() * 2 > segments.config().count_max;
         if are_enough || self.failure.get().is_some() {
             return Ok(());
         }
@@ -803,9 +800,7 @@ impl Journal {
 
     fn fail(&self, error: &io::Error) {
         let _ = self.failure.set(format!("the journal cannot be written: {error}"));
-        self.of_lanes.iter().for_each(|lane| {
-            lane.log.grant_after(lane.reader, lane.written.load(Ordering::Relaxed), 0);
-        });
+        self.grants().grant_all();
     }
 
     /// Everything of a lane before this is written back.

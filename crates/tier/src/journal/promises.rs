@@ -1,9 +1,11 @@
 //! What is promised of the room of a journal to the primaries of what its cell copies.
 
 use super::Journal;
+use super::grants::may_promise;
 use super::logged::Lane;
 use crate::sync::lock;
 use std::ops::Range;
+use std::sync::atomic::Ordering;
 
 /// Promises `wanted` bytes of the logs `copied` of what this cell copies, or what they have: no
 /// more than a `part`-th of that where `held` are promised already. Returns how many more.
@@ -16,9 +18,12 @@ pub(crate) fn promise(
     // One at a time, so that nothing is promised twice.
     let _one = lock(&journal.promises);
     let lanes = lanes_of(journal, copied);
-    let may = lanes.iter().map(|lane| lane.may_promise(held, part)).min().unwrap_or(0);
-    let more = wanted.min(may);
+    let of = |lane: &Lane| may_promise(lane.log.left(), lane.promised(), (held, part));
+    let more = lanes.iter().map(of).min().unwrap_or(0).min(wanted);
     lanes.iter().for_each(|lane| lane.promise(more));
+    if journal.grants().lacks_segments() {
+        journal.wants_segments.store(true, Ordering::Release);
+    }
     more
 }
 

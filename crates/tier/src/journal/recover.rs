@@ -19,6 +19,7 @@ use super::record::{TailBatch, gives_up, journaled, records};
 use super::scan::{Headed, all_batches, batches, find, guess_head, read_all};
 use super::segments::{Left, Segment, is_segment};
 use super::states::{CEILING_STEP, first_state};
+use super::unused::take_unused;
 use crate::disk::{Disk, File};
 use crate::floors::Floors;
 use crate::index::{Entry as Dirty, Index, Place};
@@ -194,13 +195,18 @@ impl<'a> Reading<'a> {
         self.check_ends()?;
         self.check_numbers()?;
         let segments = std::mem::take(&mut self.segments);
-        let mut live = Vec::new();
+        let (mut live, mut unused) = (Vec::new(), BTreeSet::new());
         for segment in segments {
             if segment.head.number < self.oldest {
                 self.free.push((segment.name, segment.file));
                 continue;
             }
+            let torn = self.torn;
             let end = self.read(&segment)?;
+            let has_nothing = end as usize == SEGMENT_HEAD_BYTES && self.torn == torn;
+            if has_nothing && self.lost.is_none() && !self.is_cut_in(&segment.head) {
+                unused.insert(segment.head.number);
+            }
             live.push(Segment::found(segment.head, segment.name, segment.file, end));
         }
         if is_begun {
@@ -219,8 +225,9 @@ impl<'a> Reading<'a> {
             let ceiling = Version::from_raw(last.raw() + CEILING_STEP);
             *state = SliceState { last, ceiling, ..*state };
         }
+        let (live, unused) = take_unused(live, &unused);
         let Self { free, next_number, oldest, .. } = self;
-        let left = Left { live, free, retired: Vec::new(), next_number, oldest };
+        let left = Left { live, unused, free, retired: Vec::new(), next_number, oldest };
         Ok(Found {
             disk: self.disk,
             journal: self.journal,
@@ -237,6 +244,12 @@ impl<'a> Reading<'a> {
             torn: self.torn,
             lost: self.lost.unwrap_or_default(),
         })
+    }
+
+    /// Whether a lane counts up to a place in this segment.
+    fn is_cut_in(&self, head: &SegmentHead) -> bool {
+        let mut cuts = self.cuts.iter();
+        cuts.any(|(of, at)| of.0 == head.start && at.segment == head.number)
     }
 
     /// What a segment holds; it is given back to `room` after use.

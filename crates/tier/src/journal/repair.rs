@@ -44,6 +44,7 @@ fn repair_if_broken(journal: &Journal, now: Now) {
         Ok(()) => {
             journal.repairs.fetch_add(1, Ordering::Release);
             journal.is_broken.store(false, Ordering::Release);
+            journal.grants().grant_all();
             journal.write();
         }
         Err(error) => journal.fail(&error),
@@ -86,18 +87,19 @@ fn repair(journal: &Journal, now: Now) -> io::Result<()> {
 
 /// Writes what the logs have where the journal is full, beyond its length. A flush of all is
 /// granted no room, and takes more than most changes: what waits after it would never be durable,
-/// and so nothing would be free again. Where the disk has no space, that is so until it has some.
+/// and so nothing would be free again. Where the disk has no space, the reserve has it: a segment
+/// for each lane, and one that stays, so that a lane can leave the oldest one.
 fn write_beyond(journal: &Journal) {
     journal.write();
     let segments = &journal.shared.segments;
     let ready = segments.config().reserve + 1;
     for lane in &journal.of_lanes {
         let is_stuck = || {
-            let is_full = segments.available() == 0;
+            let is_full = segments.left() == 0;
             is_full && lane.log.end() > lane.written.load(Ordering::Relaxed)
         };
         while is_stuck() && !journal.is_broken.load(Ordering::Acquire) {
-            if segments.prepare_beyond(ready).is_err() {
+            if segments.prepare_beyond(ready).is_err() && segments.ready() < 2 {
                 return;
             }
             let has_written = journal.with_writer(lane, |writer| {

@@ -151,6 +151,8 @@ pub(crate) struct SegmentsConfig {
     pub(crate) start: u32,
     /// Bytes of a segment.
     pub(crate) bytes: u32,
+    /// Bytes of the longest batch of changes: of each segment the end may stay empty for one.
+    pub(crate) batch: u32,
     /// Most segments.
     pub(crate) count_max: usize,
     /// Those that are kept ready.
@@ -167,6 +169,11 @@ struct Table {
     /// Used again in the order in which they became free: until a batch says which segments are
     /// free, a start finds those that are left of them, and no gap.
     free: VecDeque<(String, Arc<dyn File>)>,
+    /// What an earlier start has made ready and not used: used again in their order, or not at all.
+    unused: VecDeque<Segment>,
+    /// Free files that are not as long as a segment: whether the disk has space for the rest is not
+    /// known.
+    short: VecDeque<(String, Arc<dyn File>)>,
     /// Freed, and refused by the disk: no file is used again, and each is removed once a head says
     /// durably that its segment is free.
     refused: Vec<(String, u32)>,
@@ -186,9 +193,17 @@ struct Table {
 }
 
 impl Table {
-    /// Files that are not live.
+    /// Files that are not live and have the length of a segment.
     fn made(&self) -> usize {
-        self.ready.len() + self.free.len()
+        self.ready.len() + self.free.len() + self.unused.len()
+    }
+
+    /// Files may be used again for segments of `bytes`.
+    fn put_free(&mut self, name: String, file: Arc<dyn File>, bytes: u32) {
+        match is_whole(&*file, bytes) {
+            true => self.free.push_back((name, file)),
+            false => self.short.push_back((name, file)),
+        }
     }
 }
 
@@ -205,6 +220,8 @@ pub(crate) struct Segments {
 pub(crate) struct Left {
     /// What counts.
     pub(crate) live: Vec<Segment>,
+    /// What was made ready and not used, in the order in which it may be used again.
+    pub(crate) unused: Vec<Segment>,
     /// Files that may be used again.
     pub(crate) free: Vec<(String, Arc<dyn File>)>,
     /// Files that may be used again once the next start has its END, and not before.
@@ -217,19 +234,28 @@ pub(crate) struct Left {
 
 impl Segments {
     pub(crate) fn new(disk: Arc<dyn Disk>, config: SegmentsConfig, left: Left) -> Self {
-        let Left { live, free, retired, next_number, oldest } = left;
+        let Left { mut live, unused, free, retired, next_number, oldest } = left;
         let number = |name: &str| name.strip_prefix(NAME).and_then(|number| number.parse().ok());
-        let unused = free.iter().chain(&retired).map(|(name, _)| name);
-        let names = live.iter().map(|it| &it.name).chain(unused);
+        let of_segments = live.iter().chain(&unused).map(|it| &it.name);
+        let names = of_segments.chain(free.iter().chain(&retired).map(|(name, _)| name));
         let next_name = names.filter_map(|name| number(name)).max().map_or(0, |last: u32| last + 1);
-        let files = live.len() + free.len() + retired.len();
+        let files = live.len() + unused.len() + free.len() + retired.len();
+        let mut unused = VecDeque::from(unused);
+        if !unused.iter().all(|it| is_whole(&*it.file, config.bytes)) {
+            // Where the disk has no space for the rest of one, those after it must stay, too.
+            live.extend(unused.drain(..));
+        }
         let live = live.into_iter().map(|it| (it.number(), Arc::new(it))).collect();
-        let (ready, free) = (VecDeque::new(), VecDeque::from(free));
+        let (free, short): (VecDeque<_>, _) =
+            free.into_iter().partition(|(_, file)| is_whole(&**file, config.bytes));
+        let ready = VecDeque::new();
         let (follows_end, refusal) = (false, None);
         let (start, first, refused) = (config.start, next_number, Vec::new());
         let table = Table {
             ready,
             free,
+            unused,
+            short,
             refused,
             retired,
             files,
@@ -257,8 +283,9 @@ impl Segments {
         lock(&self.table).follows_end = true;
         self.write_heads()?;
         let mut table = lock(&self.table);
-        let retired = std::mem::take(&mut table.retired);
-        table.free.extend(retired);
+        for (name, file) in std::mem::take(&mut table.retired) {
+            table.put_free(name, file, self.config.bytes);
+        }
         Ok(())
     }
 
@@ -338,6 +365,14 @@ impl Segments {
         self.prepare_in(self.config.count_max, ready)
     }
 
+    /// The same with files that have the length of a segment alone: it needs no space of the disk.
+    ///
+    /// # Errors
+    /// When a head cannot be written: the journal must begin again after that.
+    pub(crate) fn prepare_made(&self, ready: usize) -> io::Result<bool> {
+        self.prepare_in(0, ready)
+    }
+
     /// The same for what must be written once more, and so beyond the length of the journal where
     /// that is needed.
     ///
@@ -358,7 +393,16 @@ impl Segments {
             if table.ready.len() >= ready {
                 return Ok(true);
             }
-            let reused = table.free.pop_front();
+            // Where no file is to be made, none gets the rest of its length.
+            let unused = match table.free.is_empty() {
+                true => table.unused.pop_front(),
+                false => None,
+            };
+            let is_unused = unused.is_some();
+            let reused = match unused.map(Segment::into_file).or_else(|| table.free.pop_front()) {
+                None if count_max > 0 => table.short.pop_front(),
+                reused => reused,
+            };
             if reused.is_none() && table.files >= count_max {
                 return Ok(false);
             }
@@ -373,7 +417,10 @@ impl Segments {
                 Some((name, file)) => (name.clone(), Ok(file.clone())),
                 None => (name_of(name), self.disk.open(&name_of(name))),
             };
-            let filled = made.and_then(|file| self.fill(&*file).map(|()| file));
+            let filled = made.and_then(|file| match is_unused {
+                true => Ok(file),
+                false => self.fill(&*file).map(|()| file),
+            });
             let file = match filled {
                 Ok(file) => file,
                 Err(error) => {
@@ -392,6 +439,11 @@ impl Segments {
             if let Err(error) = wrote {
                 // The number may stand on the disk: only another start may give it out again.
                 table.refused.push((name, number));
+                if is_unused {
+                    // It may still be the last of its start: those before it must stay.
+                    let unused = std::mem::take(&mut table.unused);
+                    table.refused.extend(unused.into_iter().map(|it| (it.name, it.head.number)));
+                }
                 return Err(error);
             }
             table.next_number += 1;
@@ -417,10 +469,18 @@ impl Segments {
 
     /// Fills a file with zeros, up to the length of a segment: to append to one that is shorter
     /// would make each sync write its length too. The length is durable before a head says that the
-    /// file is so long.
+    /// file is so long. Where that is refused, the file is as long as before.
     fn fill(&self, file: &dyn File) -> io::Result<()> {
+        let begin = file.bytes()?;
+        let filled = self.fill_from(file, begin);
+        if filled.is_err() && begin < u64::from(self.config.bytes) {
+            let _ = file.set_bytes(begin);
+        }
+        filled
+    }
+
+    fn fill_from(&self, file: &dyn File, mut at: u64) -> io::Result<()> {
         let end = u64::from(self.config.bytes);
-        let mut at = file.bytes()?;
         let zeros = vec![0; ZEROS_BYTES.min(end.saturating_sub(at) as usize)];
         while at < end {
             let left = (end - at).min(zeros.len() as u64) as usize;
@@ -436,7 +496,12 @@ impl Segments {
             let _ = self.disk.remove(name);
         }
         let mut table = lock(&self.table);
-        reused.into_iter().for_each(|file| table.free.push_front(file));
+        match reused {
+            Some((name, file)) if is_whole(&*file, self.config.bytes) => {
+                table.free.push_front((name, file));
+            }
+            reused => table.short.extend(reused),
+        }
         table.refusal = Some(format!("{name}: {error}"));
     }
 
@@ -464,8 +529,13 @@ impl Segments {
         lock(&self.table).ready.len()
     }
 
-    /// Segments that may be taken without the reserve. What the disk has no space for is none.
+    /// Segments that are made and may be taken without the reserve: for these the disk has space.
     pub(crate) fn available(&self) -> usize {
+        lock(&self.table).made().saturating_sub(self.config.reserve)
+    }
+
+    /// Those, and what may still be made. What the disk has no space for is none.
+    pub(crate) fn left(&self) -> usize {
         let table = lock(&self.table);
         let more = match &table.refusal {
             None => self.config.count_max.saturating_sub(table.files),
@@ -539,10 +609,18 @@ impl Segments {
         for (number, segment) in freed {
             match segment.is_spoiled.load(Ordering::Acquire) {
                 true => table.refused.push((segment.name.clone(), number)),
-                false => table.free.push_back((segment.name.clone(), segment.file.clone())),
+                false => {
+                    let (name, file) = (segment.name.clone(), segment.file.clone());
+                    table.put_free(name, file, self.config.bytes);
+                }
             }
         }
     }
+}
+
+/// Whether a file has the length of a segment.
+fn is_whole(file: &dyn File, bytes: u32) -> bool {
+    file.bytes().is_ok_and(|there| there >= u64::from(bytes))
 }
 
 /// What the names of segments begin with.

@@ -29,6 +29,10 @@ fn lose_journal(cell: &mut Cell, drained: &[u64]) {
 /// A change of a key, or of many.
 fn change(cell: &mut Cell, rng: &mut Rng) {
     let key = rng.below(KEYS as u64) as usize;
+    if cell.life.tier.presses() {
+        // As the thread of the journal does: segments are made.
+        cell.sync();
+    }
     let Cell { life, keys, given, .. } = cell;
     let slice = keys[key].slice;
     let done = match rng.below(30) {

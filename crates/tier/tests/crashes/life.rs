@@ -34,6 +34,8 @@ pub struct Config {
     pub lanes: usize,
     pub ack: Ack,
     pub journal_bytes: u64,
+    /// Bytes of the log of each lane.
+    pub log_bytes: u64,
     /// Entries of the index.
     pub entries: u64,
     pub age_ns: u64,
@@ -52,6 +54,7 @@ impl Config {
             lanes,
             ack: Ack::Disk,
             journal_bytes: 1,
+            log_bytes: 128 << 10,
             entries: 1000,
             age_ns: 0,
             salvages: false,
@@ -80,7 +83,8 @@ impl Config {
         Rules::new(self.ack, named.iter().map(of).collect()).expect("letters")
     }
 
-    fn tier(&self) -> TierConfig {
+    /// How a tier begins.
+    pub fn tier(&self) -> TierConfig {
         TierConfig {
             rules: Arc::new(self.rules()),
             salvages: self.salvages,
@@ -154,11 +158,15 @@ impl Life {
             versions.push(begin.raw());
         }
         let lanes = config.lanes;
-        let bytes = lanes as u64 * (128 << 10) + (272 << 10);
+        let bytes = lanes as u64 * config.log_bytes + (272 << 10);
         let value_bytes_max = VALUE_BYTES_MAX as u64;
         let logs = LanesConfig { lanes, sinks: 1, bytes, value_bytes_max, follows: false };
-        let logs = Lanes::new(&logs, &MemoryBudget::new(64 << 20)).expect("enough memory");
+        // Of which logs get a part.
+        let budget = MemoryBudget::new(64 * bytes);
+        let logs = Lanes::new(&logs, &budget).expect("enough memory");
         assert_eq!(logs.logs().count(), lanes);
+        let is_long = |log: &effects::Log| log.capacity_bytes() > config.log_bytes / 2;
+        assert!(logs.logs().all(|(_, log)| is_long(log)), "the budget cuts the logs short");
         let tier = recovered.begin(logs.clone(), None, now)?;
         let mut sink = WorkerSink::new(logs.clone());
         sink.set_observer(tier.clone());

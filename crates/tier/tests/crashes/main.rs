@@ -11,8 +11,10 @@
 //! | `world` | random lives |
 //! | `due` | a flush of all that is still to come |
 //! | `adopted` | a new journal above what another one has written back |
+//! | `full` | a disk that is full before its journal is |
 //! | `given_up` | changes that are given up |
 //! | `checked` | a check of all that lies below memory |
+//! | `promised` | what a cell of a ring promises of its journal |
 //! | `single` | what a random life meets too rarely |
 //!
 //! All short histories are in `../histories`.
@@ -27,11 +29,13 @@ mod bucket;
 mod cell;
 mod checked;
 mod due;
+mod full;
 mod given_up;
 #[allow(dead_code, reason = "histories use the rest of it")]
 mod life;
 #[allow(dead_code, reason = "histories use the rest of it")]
 mod model;
+mod promised;
 mod single;
 mod world;
 
