@@ -1,5 +1,5 @@
-//! Up to which version the records of each slice are void: those of a part that the cell had in a
-//! range, and has no more.
+//! Up to which version the records of each slice are void, and up to which segment its barriers:
+//! those of a part that the cell had in a range, and has no more.
 //!
 //! ```text
 //! a copy of the range | not in sync | a copy again
@@ -9,9 +9,19 @@
 //!
 //! A start passes over records up to the floor of their slice. What comes later from a primary has
 //! higher versions than all that it had given before, so no record of a new part is void.
+//!
+//! What a primary says of barriers may be older than the floor, so versions do not tell those of a
+//! new part from those of the one before. Where there were some, the journal begins another segment
+//! in each lane, and a start passes over barriers in segments before that.
+//!
+//! ```text
+//! magic (8) | ring (8) | cell (4) | versions (8 a slice) | segments (4 a slice) | CRC (4)
+//! ```
+//!
+//! All numbers are little-endian. The format before has no segments: it is read, and not written.
 
 use crate::disk::Disk;
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use base::{SLICES, SliceId, Version};
 use std::io;
 use std::sync::Arc;
@@ -20,16 +30,21 @@ use std::sync::Arc;
 const FILE: &str = "floors";
 const NEW_FILE: &str = "floors.new";
 
-const MAGIC: [u8; 8] = *b"VXFLOOR1";
+const MAGIC: [u8; 8] = *b"VXFLOOR2";
+/// That of the format without segments.
+const MAGIC_BEFORE: [u8; 8] = *b"VXFLOOR1";
 const CRC_BYTES: usize = 4;
 /// The ring and the cell whose journal it is; 0 where that is not known.
 const OWNER_BYTES: usize = 12;
-const BYTES: usize = MAGIC.len() + OWNER_BYTES + SLICES * 8 + CRC_BYTES;
+const VERSIONS_BYTES: usize = SLICES * 8;
+const BYTES_BEFORE: usize = MAGIC.len() + OWNER_BYTES + VERSIONS_BYTES + CRC_BYTES;
+const BYTES: usize = BYTES_BEFORE + SLICES * 4;
 
 /// The floors of all slices.
 pub(crate) struct Floors {
     disk: Arc<dyn Disk>,
     of: Box<[AtomicU64]>,
+    segments: Box<[AtomicU32]>,
     /// The ring and the cell that have used the journal since it was new, or last not whole.
     owner: Mutex<Option<(u64, u32)>>,
     /// How often some were raised, and as of which of these times they are on the disk.
@@ -44,19 +59,27 @@ impl Floors {
     /// When the disk refuses, or the file is not what was written.
     pub(crate) fn load(disk: &Arc<dyn Disk>) -> io::Result<Self> {
         let of = (0..SLICES).map(|_| AtomicU64::new(0)).collect();
+        let segments = (0..SLICES).map(|_| AtomicU32::new(0)).collect();
         let [raised, saved] = [0, 0].map(AtomicU64::new);
-        let this = Self { disk: disk.clone(), of, owner: Mutex::new(None), raised, saved };
+        let owner = Mutex::new(None);
+        let this = Self { disk: disk.clone(), of, segments, owner, raised, saved };
         if !disk.list()?.iter().any(|name| name == FILE) {
             return Ok(this);
         }
-        let mut bytes = vec![0; BYTES];
-        disk.open(FILE)?.read_at(0, &mut bytes)?;
-        let (whole, crc) = bytes.split_at(BYTES - CRC_BYTES);
-        if !whole.starts_with(&MAGIC) || crc32fast::hash(whole).to_le_bytes() != crc {
+        let file = disk.open(FILE)?;
+        let mut magic = [0; MAGIC.len()];
+        file.read_at(0, &mut magic)?;
+        let length = if magic == MAGIC_BEFORE { BYTES_BEFORE } else { BYTES };
+        let mut bytes = vec![0; length];
+        file.read_at(0, &mut bytes)?;
+        let (whole, crc) = bytes.split_at(length - CRC_BYTES);
+        let is_known = [MAGIC, MAGIC_BEFORE].contains(&magic);
+        if !is_known || crc32fast::hash(whole).to_le_bytes() != crc {
             let what = format!("{FILE} is not what was written");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }
-        let (owner, versions) = whole[MAGIC.len()..].split_at(OWNER_BYTES);
+        let (owner, rest) = whole[MAGIC.len()..].split_at(OWNER_BYTES);
+        let (versions, segments) = rest.split_at(VERSIONS_BYTES);
         let (ring, cell) = owner.split_at(8);
         let ring = ring.try_into().map_or(0, u64::from_le_bytes);
         let cell = cell.try_into().map_or(0, u32::from_le_bytes);
@@ -64,6 +87,10 @@ impl Floors {
         let (versions, _) = versions.as_chunks();
         for (floor, version) in this.of.iter().zip(versions) {
             floor.store(u64::from_le_bytes(*version), Ordering::Relaxed);
+        }
+        let (segments, _) = segments.as_chunks();
+        for (floor, segment) in this.segments.iter().zip(segments) {
+            floor.store(u32::from_le_bytes(*segment), Ordering::Relaxed);
         }
         Ok(this)
     }
@@ -86,12 +113,17 @@ impl Floors {
         self.owner().is_some() && !self.are_behind()
     }
 
-    /// The journal is new, or not whole: what the cell has led is not in it.
+    /// The journal is new, or not whole: what the cell has led is not in it. One that `is_new` has
+    /// none of the segments of before.
     ///
     /// # Errors
     /// When the disk refuses.
-    pub(crate) fn disown(&self) -> io::Result<()> {
-        if lock(&self.owner).take().is_none() {
+    pub(crate) fn disown(&self, is_new: bool) -> io::Result<()> {
+        let mut changes = lock(&self.owner).take().is_some();
+        for segment in self.segments.iter().filter(|_| is_new) {
+            changes |= segment.swap(0, Ordering::AcqRel) > 0;
+        }
+        if !changes {
             return Ok(());
         }
         self.raised.fetch_add(1, Ordering::AcqRel);
@@ -101,6 +133,18 @@ impl Floors {
     /// Records of `slice` with this version or an older one are void.
     pub(crate) fn of(&self, slice: SliceId) -> Version {
         Version::from_raw(self.of[slice.index()].load(Ordering::Acquire))
+    }
+
+    /// Barriers of `slice` in this segment or an earlier one are void.
+    pub(crate) fn segment_of(&self, slice: SliceId) -> u32 {
+        self.segments[slice.index()].load(Ordering::Acquire)
+    }
+
+    /// Barriers of these slices in `segment` or an earlier one are void: once the next versions
+    /// that are raised are on the disk.
+    pub(crate) fn raise_segments(&self, slices: &[SliceId], segment: u32) {
+        let floors = slices.iter().map(|slice| &self.segments[slice.index()]);
+        floors.for_each(|floor| _ = floor.fetch_max(segment, Ordering::AcqRel));
     }
 
     /// Raises those of some slices. Returns a number: they are on the disk when that
@@ -137,6 +181,9 @@ impl Floors {
         bytes.extend_from_slice(&cell.to_le_bytes());
         for floor in &self.of {
             bytes.extend_from_slice(&floor.load(Ordering::Acquire).to_le_bytes());
+        }
+        for segment in &self.segments {
+            bytes.extend_from_slice(&segment.load(Ordering::Acquire).to_le_bytes());
         }
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
         let file = self.disk.open(NEW_FILE)?;

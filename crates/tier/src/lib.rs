@@ -12,7 +12,7 @@
 //! | `live_rules` | `rules`, `sync` | the rules of now |
 //! | `stored` | nothing | the record of a key below |
 //! | `journal` | `disk`, `floors`, `index`, `key`, `rules`, `sync` | the logs of effects on the disk |
-//! | `floors` | `disk`, `sync` | up to which versions records are void |
+//! | `floors` | `disk`, `sync` | up to where records and barriers are void |
 //! | `led` | `sync` | which slices a cell of a ring leads |
 //! | `in_ring` | `floors`, `led`, `sync` | what the tier of a cell in a ring has besides |
 //! | `layers` | `backend`, `in_ring`, `index`, `journal`, `key`, `stored` | journal, index and backend, together |

@@ -44,16 +44,24 @@ enum Step {
     Writes(Vec<u64>),
     /// Entries of the index are dropped, from here on.
     Drops(Cursor),
+    /// Barriers are forgotten, and the journal is to be cut.
+    Cuts,
     /// The floors are to be on the disk.
     Saves(u64),
     Done,
 }
 
 impl Voiding {
-    /// Whether the next step waits for the disk.
+    /// Whether the next step waits for free segments.
+    #[must_use]
+    pub fn lacks_segments(&self) -> bool {
+        matches!(self.0, Step::Cuts)
+    }
+
+    /// Whether the next step waits for the disk, or for segments.
     #[must_use]
     pub fn waits(&self) -> bool {
-        matches!(self.0, Step::Writes(_) | Step::Saves(_))
+        matches!(self.0, Step::Writes(_) | Step::Cuts | Step::Saves(_))
     }
 }
 
@@ -268,17 +276,31 @@ impl Member<'_> {
                 *step = match next {
                     Some(next) => Step::Drops(next),
                     None => {
-                        let states = journal.states();
-                        slices.iter().for_each(|slice| states.forget_barrier(slice));
-                        let of = |slice| (slice, states.recorded(slice));
-                        Step::Saves(floors.raise(slices.iter().map(of)))
+                        slices.iter().for_each(|slice| journal.states().forget_barrier(slice));
+                        self.after_barriers(slices)
                     }
                 };
             }
+            Step::Cuts => *step = self.after_barriers(slices),
             Step::Saves(number) if floors.is_saved(*number) => *step = Step::Done,
             Step::Saves(_) | Step::Done => {}
         }
         matches!(step, Step::Done)
+    }
+
+    /// The step after the barriers of `slices` are forgotten: a start is to pass over them, so they
+    /// are to lie before a cut. Where no segments are ready for it, it is tried again.
+    fn after_barriers(&self, slices: SliceRange) -> Step {
+        let (journal, floors) = (&self.layers.journal, &self.ring.floors);
+        let states = journal.states();
+        // Also of slices whose voiding has begun again.
+        let forgotten = states.forgotten();
+        if !forgotten.is_empty() {
+            let Some(cut) = journal.cut() else { return Step::Cuts };
+            floors.raise_segments(&forgotten, cut);
+            states.are_void(&forgotten);
+        }
+        Step::Saves(floors.raise(slices.iter().map(|slice| (slice, states.recorded(slice)))))
     }
 
     /// The primary of `slices` says that everything of epochs before `epoch` is below, or was

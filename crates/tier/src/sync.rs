@@ -6,7 +6,7 @@
 use loom as source;
 #[cfg(shuttle)]
 use shuttle as source;
-pub(crate) use source::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
+pub(crate) use source::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 pub(crate) use source::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(any(loom, shuttle)))]
 use std as source;

@@ -121,7 +121,7 @@ impl Recovered {
                 found.begin_empty(&found.states.clone());
             }
             if found.is_new || !found.lost.is_empty() {
-                floors.disown().map_err(RecoverError::of_floors)?;
+                floors.disown(found.is_new).map_err(RecoverError::of_floors)?;
             }
             let (salvaged, is_adopted) = (0, false);
             return Ok(Self {

@@ -472,12 +472,16 @@ impl<'a> Reading<'a> {
                     let known = &mut self.states[slice.index()];
                     known.last = known.last.max(state.last);
                     known.ceiling = known.ceiling.max(state.ceiling);
-                    known.barrier = known.barrier.max(state.barrier);
-                    known.flushed = known.flushed.max(state.flushed);
-                    // Those of a slice are read in their order. Ceilings were chosen earlier than
-                    // they are written: a flush may stand between.
-                    if head.kind == Kind::Checkpoint {
-                        known.due_s = state.due_s;
+                    // Ceilings were chosen earlier than they are written: a flush may stand
+                    // between, or the end of a part.
+                    if head.kind == Kind::Ceilings {
+                        continue;
+                    }
+                    // Those of a slice are read in their order.
+                    known.due_s = state.due_s;
+                    if spot.segment > self.floors.segment_of(slice) {
+                        known.barrier = known.barrier.max(state.barrier);
+                        known.flushed = known.flushed.max(state.flushed);
                     }
                 }
                 let stream = self.streams.entry(of).or_insert_with(|| Stream::at(spot));

@@ -35,6 +35,8 @@ pub(crate) struct States {
     due_s: Box<[AtomicU32]>,
     /// In a ring: the number of the delayed flush that was carried out last.
     flushed: Box<[AtomicU32]>,
+    /// Slices of which segments may say barriers of a part that is over.
+    forgotten: Box<[AtomicBool]>,
     /// The highest version of all records that are in the journal, or were.
     recorded: Table,
     /// In a ring: versions that other cells have shown, of which there are no records.
@@ -70,6 +72,7 @@ impl States {
             barrier: table(|state| state.barrier),
             due_s: states.iter().map(|state| AtomicU32::new(state.due_s)).collect(),
             flushed: states.iter().map(|state| AtomicU32::new(state.flushed)).collect(),
+            forgotten: states.iter().map(|_| AtomicBool::new(false)).collect(),
             recorded: table(|_| Version::ZERO),
             known: table(|_| Version::ZERO),
             ceiling: table(|state| state.last),
@@ -111,8 +114,23 @@ impl States {
 
     /// The part that the cell had in the slice is over: another one has barriers of its own.
     pub(crate) fn forget_barrier(&self, slice: SliceId) {
-        self.barrier[slice.index()].store(0, Ordering::Release);
-        self.flushed[slice.index()].store(0, Ordering::Release);
+        let barrier = self.barrier[slice.index()].swap(0, Ordering::AcqRel);
+        let flushed = self.flushed[slice.index()].swap(0, Ordering::AcqRel);
+        if barrier > 0 || flushed > 0 {
+            self.forgotten[slice.index()].store(true, Ordering::Release);
+        }
+    }
+
+    /// The slices of which segments may say barriers that are forgotten.
+    pub(crate) fn forgotten(&self) -> Vec<SliceId> {
+        let is_forgotten = |slice: &SliceId| self.forgotten[slice.index()].load(Ordering::Acquire);
+        SliceId::all().filter(is_forgotten).collect()
+    }
+
+    /// A start does not read those any more.
+    pub(crate) fn are_void(&self, slices: &[SliceId]) {
+        let forgotten = slices.iter().map(|slice| &self.forgotten[slice.index()]);
+        forgotten.for_each(|it| it.store(false, Ordering::Release));
     }
 
     /// The last version that is known.

@@ -15,6 +15,7 @@
 //! | `given_up` | changes that are given up |
 //! | `checked` | a check of all that lies below memory |
 //! | `promised` | what a cell of a ring promises of its journal |
+//! | `part_over` | a cell of a ring whose part in a range is over |
 //! | `single` | what a random life meets too rarely |
 //!
 //! All short histories are in `../histories`.
@@ -35,6 +36,7 @@ mod given_up;
 mod life;
 #[allow(dead_code, reason = "histories use the rest of it")]
 mod model;
+mod part_over;
 mod promised;
 mod single;
 mod world;

@@ -54,11 +54,77 @@ impl Emptying {
             let is_void = |below: Member<'_>| below.void(it.slices, &mut it.voiding);
             if !tiered.member().is_none_or(is_void) {
                 tiered.press_for_floors();
-                return !it.voiding.waits();
+                let goes_on = !it.voiding.waits();
+                if it.voiding.lacks_segments() {
+                    tiered.press();
+                    // What others have in the journal may hold all of them.
+                    self.0.rotate_left(1);
+                }
+                return goes_on;
             }
         }
         ring.tags.drop_slices(it.slices);
         self.0.pop_front();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::testing::first_cell_above_a_tier;
+    use crate::testing::NOW;
+    use base::{Change, Effect, Facts, Now, SliceId, Value, Version};
+    use engine::Applied;
+
+    /// Steps that it may take, with a second after each.
+    const STEPS_MAX: u64 = 10_000;
+
+    #[test]
+    fn a_range_that_waits_for_segments_does_not_keep_others_from_freeing_them() {
+        let ring = first_cell_above_a_tier();
+        let tiered = ring.cell.tiered().expect("it is above a tier");
+        let below = ring.below().expect("it is in a ring");
+        let at = |second: u64| Now { mono_ns: NOW.mono_ns + second * 1_000_000_000, ..NOW };
+        let slice = SliceId::of(b"key");
+        let [start, end] = [slice.index() / 256 * 256, (slice.index() / 256 + 1) * 256];
+        let (with_key, flushed) = (SliceRange::new(start..end), SliceRange::new(0..start));
+        let mut worker = Worker::new(ring.cell.clone());
+        worker.begin(NOW);
+        let change = Change::Put(Value::Parts([b"value", b""]), Facts::default());
+        let effect = Effect { key: b"key", change };
+        assert_eq!(worker.copy((slice, Version::new(3, 1)), &effect, NOW), Applied::Done);
+        let copied = worker.copied.as_mut().expect("it is above a tier");
+        let barrier = copied.barrier_where((flushed, 1), |_| true, |_| {}, &mut Vec::new());
+        barrier.expect("there is room");
+        worker.end();
+        // The key holds the first segment, and so all after it.
+        let mut second = 0;
+        let mut syncs = |times| {
+            for _ in 0..times {
+                second += 1;
+                tiered.sync(at(second));
+                let _ = tiered.tier().flush(at(second), true);
+            }
+        };
+        syncs(2);
+        while below.cut().is_some() {
+            syncs(2);
+        }
+        let mut emptying = Emptying::default();
+        emptying.begin(RangeId(1), flushed);
+        emptying.begin(RangeId(2), with_key);
+        for _ in 0..STEPS_MAX {
+            worker.begin(NOW);
+            let goes_on = emptying.step(&mut worker, &ring);
+            worker.end();
+            if emptying.is_over() {
+                return;
+            }
+            if !goes_on {
+                syncs(1);
+            }
+        }
+        panic!("it is not over after {STEPS_MAX} steps");
     }
 }
