@@ -89,6 +89,8 @@ pub(crate) struct Cells {
     /// The life that begins on an empty disk, as long as the map may not know it: what was promised
     /// is in the other cells alone.
     pub(crate) fragile: Option<Life>,
+    /// Disks are lost also where nobody else has what was promised.
+    pub(crate) loses_all: bool,
     pub(crate) fault: Option<String>,
 }
 
@@ -140,6 +142,7 @@ impl Cells {
             admitted: Vec::new(),
             stopped_in_batch: None,
             fragile: None,
+            loses_all: false,
             is_time_split: false,
             fault: None,
         }

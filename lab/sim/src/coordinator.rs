@@ -61,6 +61,8 @@ pub(crate) struct Coordinator {
     pub(crate) fault: Option<String>,
     /// Ranges that were lost.
     pub(crate) losses: u64,
+    /// Ranges that an operator has forgiven: the last that had one of them has lost its journal.
+    pub(crate) forgiven: u64,
     /// Primaries that were replaced.
     pub(crate) promotions: u64,
     /// Copies that were left when a primary was replaced, and those of them that were still in sync
@@ -84,6 +86,7 @@ impl Coordinator {
             keys,
             fault: None,
             losses: 0,
+            forgiven: 0,
             promotions: 0,
             left: [0; 2],
             left_of: BTreeMap::new(),
@@ -219,7 +222,12 @@ impl Coordinator {
             if range != old {
                 scene.say(|| show(range));
             }
-            if range.losses > old.losses {
+            if range.losses > old.losses && old.waits_for_operator {
+                self.forgiven += 1;
+                let lost =
+                    (0..self.keys.len()).filter(|key| old.slices().contains(self.keys[*key]));
+                history.unknown.extend(lost);
+            } else if range.losses > old.losses {
                 self.losses += 1;
                 self.lose(before, old, history, scene);
             }

@@ -161,6 +161,13 @@ impl Faults {
         Self { kinds, mends, next: 0, pace_ns, until_ns, all, counts, is_over: false }
     }
 
+    /// Faults of this kind come, too, as long as the first kinds do.
+    pub(crate) fn come_too(&mut self, kind: Kind) {
+        if !self.kinds.contains(&kind) {
+            self.kinds.push(kind);
+        }
+    }
+
     /// The next fault begins, and the one after it is planned.
     pub(crate) fn begin(&mut self, cells: &mut Cells, scene: &mut Scene) {
         if self.is_over {
@@ -172,6 +179,7 @@ impl Faults {
             self.until_ns = scene.now_ns + rest_ns + scene.dice.between(REST_NS, 4 * REST_NS);
             return scene.after(rest_ns, Event::Fault);
         }
+        losing::forgive(cells, false, scene);
         let kind = self.kinds[scene.dice.index(self.kinds.len())];
         *self.counts.entry(kind).or_default() += 1;
         scene.note("fault", &[kind as u64]);

@@ -4,7 +4,7 @@
 //! its write. `incr` adds one; a value that is stored is a multiple of [`STEP`], so that increments
 //! of different values do not meet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Between two values that are stored.
 pub(crate) const STEP: u64 = 10_000;
@@ -111,6 +111,8 @@ pub(crate) struct History {
     values: u64,
     /// Cells have gone by different times: when an item expires is not known.
     pub(crate) is_time_split: bool,
+    /// Keys of ranges that were forgiven: what the bucket has of them may be older.
+    pub(crate) unknown: BTreeSet<usize>,
     /// The first number that was given twice.
     pub(crate) repeated: Option<String>,
 }

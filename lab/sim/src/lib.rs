@@ -19,16 +19,16 @@
 //! A ring may be above a tier: then each cell has a journal on a simulated disk, and all share a
 //! bucket, in which keys lie in pages. What was written to a disk outlives the process, and what
 //! was synced the power. Machines stop in the middle of calls, disks are lost, the bucket is away,
-//! fails, and is late. No range may be lost then. In the end all is written back, and the bucket
-//! has what was stored last. Left out are: power cuts at `os`, where a machine that goes off keeps
-//! what its disk was given; the loss of a disk while a range may have no other copy; replies that
-//! wait for no copy; wrong clocks, since journals keep the time; outages that fill a journal; and
-//! what comes between two calls of one step of the flusher.
+//! fails, and is late. No range may be lost then, unless all disks of its copies were: in one run
+//! of five any disks are lost, and an operator forgives the ranges that wait. In the end all is
+//! written back, and the bucket has what was stored last. Left out are: power cuts at `os`, where a
+//! machine that goes off keeps what its disk was given; wrong clocks, since journals keep the time;
+//! outages that fill a journal; and what comes between two calls of one step of the flusher.
 //!
 //! Not modelled: what two threads do to each other inside a step; the agreement of the coordinator
 //! itself; memory that is short; cells that join or leave. Not checked: what is made again after a
-//! loss, see `history`; the order of answers that wait for no copy; over minutes, when items expire
-//! by clocks that jump.
+//! loss, see `history`; what keys of forgiven ranges have; the order of answers that wait for no
+//! copy; over minutes, when items expire by clocks that jump.
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
@@ -53,7 +53,7 @@
 //! | `losing` | `cells`, `scene` | what happens to what lies below the cells |
 //! | `checks` | `cells`, `scene` | what must be true of all cells |
 //! | `faults` | `cells`, `coordinator`, `losing`, `scene` | what goes wrong, and when |
-//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |
+//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `losing`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 
 mod below;

@@ -18,8 +18,10 @@ pub(crate) fn set_away(cells: &Cells, of: &[usize], is_away: bool) {
     below.for_each(|below| below.objects.set_away(is_away));
 }
 
-/// Whether all that was promised is in other cells, which run: that the last copy of a range loses
-/// its disk, or that the other copies end meanwhile, is no fault that a ring survives yet.
+/// Of 1,000 times that somebody looks while faults come, how often ranges that wait are forgiven.
+const FORGIVES_PER_MILLE: u64 = 300;
+
+/// Whether all that was promised is in other cells, which run: no range may be lost then.
 fn may_lose_disk(cells: &Cells, cell: usize) -> bool {
     let runs = |(cell, machine): (usize, &Machine)| {
         let life = Life { cell, number: machine.number };
@@ -35,7 +37,7 @@ fn may_lose_disk(cells: &Cells, cell: usize) -> bool {
 
 /// The machine of a cell goes off, loses its disk, and comes back soon; not where that may not be.
 pub(crate) fn lose_disk(cells: &mut Cells, cell: usize, scene: &mut Scene) {
-    if !may_lose_disk(cells, cell) {
+    if !cells.loses_all && !may_lose_disk(cells, cell) {
         return;
     }
     cells.crash(cell, true, scene);
@@ -43,7 +45,22 @@ pub(crate) fn lose_disk(cells: &mut Cells, cell: usize, scene: &mut Scene) {
         below.lose_disk(&mut scene.dice);
     }
     let number = cells.machines[cell].number + 1;
-    cells.fragile = Some(Life { cell, number });
+    cells.fragile = (!cells.loses_all).then_some(Life { cell, number });
     let delay_ns = scene.dice.duration(10_000, AGAIN_NS);
     scene.after(delay_ns, Event::Restart(cell));
+}
+
+/// An operator forgives the ranges that wait for one, at a cell that the map knows; while faults
+/// come, only at times.
+pub(crate) fn forgive(cells: &Cells, is_calm: bool, scene: &mut Scene) {
+    let map = cells.coordinator.map();
+    let runs = cells.machines.iter().filter_map(|machine| Some(machine.process.as_ref()?.life));
+    let runs: Vec<_> = runs.filter(|life| cells.coordinator.has_started(*life)).collect();
+    for range in map.ranges.iter().filter(|range| range.waits_for_operator) {
+        if !runs.is_empty() && (is_calm || scene.dice.per_mille(FORGIVES_PER_MILLE)) {
+            let (life, at) = (runs[scene.dice.index(runs.len())], range.stamp());
+            scene.say(|| format!("  an operator forgives range {} at {life:?}", range.id));
+            scene.after(0, Event::Member(life, Box::new(ring::Event::Forgives { at })));
+        }
+    }
 }
