@@ -58,6 +58,8 @@ pub(super) fn first_cell_with(prefixes: &[&str]) -> Arc<RingCell> {
     let first = |_: SliceId| Version::ZERO;
     let recovered = Recovered::find(&disk, below, config, ([7; _], [9; _]), first);
     cell.put_above(recovered.expect("a new journal"), NOW).expect("it begins");
+    // Its segments are made: there is room for changes.
+    cell.tiered().into_iter().for_each(|tiered| tiered.sync(NOW));
     first_cell_of(cell, |_| ())
 }
 

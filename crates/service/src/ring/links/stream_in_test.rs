@@ -218,7 +218,11 @@ impl Copying {
 fn a_copy_acknowledges_what_its_journal_has_at_the_highest_level_of_any_prefix() {
     for (prefix, at_once) in [("order:=memory", true), ("order:=disk", false)] {
         let mut copy = Copying::at(first_cell_with(&[prefix]), (0, 1));
-        assert!(copy.syncs(), "nothing has come");
+        // As many segments are made as are promised, little by little.
+        for _ in 0..16 {
+            copy.promised();
+            assert!(copy.syncs(), "nothing has come");
+        }
         copy.stores_much(numbers().next().expect("there are many"));
         // It is written when the batch ends.
         copy.worker.end();
