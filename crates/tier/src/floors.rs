@@ -18,7 +18,7 @@
 //! magic (8) | ring (8) | cell (4) | versions (8 a slice) | segments (4 a slice) | CRC (4)
 //! ```
 //!
-//! All numbers are little-endian. The format before has no segments: it is read, and not written.
+//! All numbers are little-endian.
 
 use crate::disk::Disk;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
@@ -31,14 +31,11 @@ const FILE: &str = "floors";
 const NEW_FILE: &str = "floors.new";
 
 const MAGIC: [u8; 8] = *b"VXFLOOR2";
-/// That of the format without segments.
-const MAGIC_BEFORE: [u8; 8] = *b"VXFLOOR1";
 const CRC_BYTES: usize = 4;
 /// The ring and the cell whose journal it is; 0 where that is not known.
 const OWNER_BYTES: usize = 12;
 const VERSIONS_BYTES: usize = SLICES * 8;
-const BYTES_BEFORE: usize = MAGIC.len() + OWNER_BYTES + VERSIONS_BYTES + CRC_BYTES;
-const BYTES: usize = BYTES_BEFORE + SLICES * 4;
+const BYTES: usize = MAGIC.len() + OWNER_BYTES + VERSIONS_BYTES + SLICES * 4 + CRC_BYTES;
 
 /// The floors of all slices.
 pub(crate) struct Floors {
@@ -67,14 +64,11 @@ impl Floors {
             return Ok(this);
         }
         let file = disk.open(FILE)?;
-        let mut magic = [0; MAGIC.len()];
-        file.read_at(0, &mut magic)?;
-        let length = if magic == MAGIC_BEFORE { BYTES_BEFORE } else { BYTES };
-        let mut bytes = vec![0; length];
-        file.read_at(0, &mut bytes)?;
-        let (whole, crc) = bytes.split_at(length - CRC_BYTES);
-        let is_known = [MAGIC, MAGIC_BEFORE].contains(&magic);
-        if !is_known || crc32fast::hash(whole).to_le_bytes() != crc {
+        let mut bytes = vec![0; BYTES];
+        let is_long = file.bytes()? == BYTES as u64;
+        file.read_at(0, &mut bytes[..if is_long { BYTES } else { 0 }])?;
+        let (whole, crc) = bytes.split_at(BYTES - CRC_BYTES);
+        if !whole.starts_with(&MAGIC) || crc32fast::hash(whole).to_le_bytes() != crc {
             let what = format!("{FILE} is not what was written");
             return Err(io::Error::new(io::ErrorKind::InvalidData, what));
         }

@@ -168,6 +168,8 @@ pub(crate) struct BatchHead {
     pub(crate) oldest: u32,
     /// The second of the expiry clock.
     pub(crate) clock_s: u32,
+    /// Where its records lay before, if they are written once more: a start takes them in there.
+    pub(crate) origin: Option<Spot>,
 }
 
 impl BatchHead {
@@ -186,7 +188,9 @@ impl BatchHead {
         batch[44..48].copy_from_slice(&self.clock_s.to_le_bytes());
         batch[48..52].copy_from_slice(&self.oldest.to_le_bytes());
         batch[52..56].copy_from_slice(&seed.number.to_le_bytes());
-        batch[56..BATCH_HEAD_BYTES].fill(0);
+        let origin = self.origin.unwrap_or_default();
+        batch[56..60].copy_from_slice(&origin.segment.to_le_bytes());
+        batch[60..64].copy_from_slice(&origin.offset.to_le_bytes());
         let crc = seed.crc(&batch[8..]);
         batch[4..8].copy_from_slice(&crc.to_le_bytes());
     }
@@ -214,6 +218,11 @@ impl BatchHead {
             },
             clock_s: u32::from_le_bytes(take(fixed, 44)),
             oldest: u32::from_le_bytes(take(fixed, 48)),
+            origin: Some(Spot {
+                segment: u32::from_le_bytes(take(fixed, 56)),
+                offset: u32::from_le_bytes(take(fixed, 60)),
+            })
+            .filter(|origin| *origin != Spot::default()),
         };
         is_whole.then_some((head, &whole[BATCH_HEAD_BYTES..]))
     }
@@ -352,6 +361,7 @@ mod tests {
             flushed: Spot { segment: 4, offset: 700 },
             clock_s: 1_800_000_000,
             oldest: 3,
+            origin: Some(Spot { segment: 2, offset: 512 }),
         };
         let mut batch = vec![0; BATCH_HEAD_BYTES];
         batch.extend_from_slice(b"bytes");

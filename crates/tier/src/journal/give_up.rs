@@ -26,7 +26,7 @@ pub(crate) fn give_up(journal: &Journal, keys: &[(&[u8], Version)]) -> io::Resul
             if journal.is_broken.load(Ordering::Acquire) || journal.failure().is_some() {
                 return Err(Stuck::Disk(io::Error::other("the disk has refused it")));
             }
-            writer.give_up(&journal.shared, &journal.lanes, journal.moment(lane), &of_lane)
+            writer.give_up(journal.with(lane), &of_lane)
         });
         if let Err(Stuck::Disk(error)) = &wrote {
             journal.breaks(error);

@@ -4,8 +4,8 @@
 //! what is not written stays in the log.
 
 use super::format::{
-    BATCH_HEAD_BYTES, BatchHead, Kind, RECORD_BYTES, SLICE_BYTES, SliceState, Spot, decode_slices,
-    encode_slice,
+    BATCH_HEAD_BYTES, BatchHead, CUT_BYTES, Cut, Kind, RECORD_BYTES, SLICE_BYTES, SliceState, Spot,
+    decode_slices, encode_cut, encode_slice,
 };
 use super::record::{TailBatch, corrupt, gives_up, giving_up, journaled, records};
 use super::segments::{Segment, Segments};
@@ -126,6 +126,8 @@ pub(crate) struct Writer {
     through: u64,
     /// Which changes are kept, and which wait.
     pub(crate) rules: Arc<Rules>,
+    /// Where the records lay before that are written once more just now.
+    pub(crate) origin: Option<Spot>,
 }
 
 /// Where the record of a key lies now.
@@ -171,6 +173,15 @@ pub(crate) struct Moment {
     pub(crate) clock_s: u32,
 }
 
+/// What a lane is written with just now.
+#[derive(Clone, Copy)]
+pub(crate) struct With<'a> {
+    pub(crate) shared: &'a Shared,
+    /// Those of its log.
+    pub(crate) lanes: &'a Lanes,
+    pub(crate) moment: Moment,
+}
+
 impl Writer {
     pub(crate) fn new((number, lane): (u8, LaneId), next: u64, rules: Arc<Rules>) -> Self {
         Self {
@@ -193,6 +204,7 @@ impl Writer {
             below: Vec::new(),
             through: 0,
             rules,
+            origin: None,
         }
     }
 
@@ -230,44 +242,33 @@ impl Writer {
     }
 
     /// Takes the entries of `batch`, which was read at `next`, into the batch in the making.
-    pub(crate) fn take(
-        &mut self,
-        shared: &Shared,
-        lanes: &Lanes,
-        moment: Moment,
-    ) -> Result<(), Stuck> {
+    pub(crate) fn take(&mut self, with: With<'_>) -> Result<(), Stuck> {
         let batch = std::mem::take(&mut self.batch);
-        let taken = self.take_records(shared, lanes, moment, &batch);
+        let taken = self.take_records(with, &batch);
         self.batch = batch;
         taken
     }
 
-    fn take_records(
-        &mut self,
-        shared: &Shared,
-        lanes: &Lanes,
-        moment: Moment,
-        batch: &Batch,
-    ) -> Result<(), Stuck> {
+    fn take_records(&mut self, with: With<'_>, batch: &Batch) -> Result<(), Stuck> {
         for record in batch.records() {
             if record.position < self.next {
                 continue;
             }
             let bytes = record_bytes(&record.entry);
             if self.buffer.len() > BATCH_HEAD_BYTES && self.buffer.len() + bytes > BATCH_BYTES_MAX {
-                self.commit(shared, lanes, moment)?;
+                self.commit(with)?;
             }
             match record.entry {
                 Entry::Barrier(range, number) => {
-                    let saw = |slice| shared.states.saw_barrier(slice, number);
-                    self.flush((range, record.position), saw, shared, lanes, moment)?;
+                    let saw = |slice| with.shared.states.saw_barrier(slice, number);
+                    self.flush((range, record.position), saw, with)?;
                 }
                 Entry::Other { kind: COPIED_STATES, bytes, .. } => {
                     let copied = decode_slices(bytes).unwrap_or_default();
                     let saw = |slice: SliceId| {
                         if let Ok(at) = copied.binary_search_by_key(&slice, |(of, _)| *of) {
                             let (_, state) = copied[at];
-                            shared.states.ends(slice, state.barrier, state.flushed);
+                            with.shared.states.ends(slice, state.barrier, state.flushed);
                         }
                     };
                     let (first, last) = (copied.first(), copied.last());
@@ -275,23 +276,23 @@ impl Writer {
                         SliceRange::new(first.index()..last.index() + 1)
                     });
                     let of = (range.unwrap_or(SliceRange::NONE), record.position);
-                    self.flush(of, saw, shared, lanes, moment)?;
+                    self.flush(of, saw, with)?;
                 }
                 Entry::Other { kind: WRITTEN_BACK, bytes, .. } => {
                     let keys = written_back(bytes).map(|(key, version)| {
                         let slice = SliceId::of(key);
-                        (slice, shared.hasher.hash(slice, key), version)
+                        (slice, with.shared.hasher.hash(slice, key), version)
                     });
-                    let own = keys.filter(|(slice, ..)| lanes.lane_of(*slice) == self.lane);
+                    let own = keys.filter(|(slice, ..)| with.lanes.lane_of(*slice) == self.lane);
                     self.below.extend(own.map(|(_, hash, version)| (hash, version)));
                 }
                 Entry::Other { kind: FLUSH_AT, bytes, .. } => {
                     let due_s = bytes.try_into().map_or(0, u32::from_le_bytes);
-                    let saw = |slice| shared.states.saw_due(slice, due_s);
+                    let saw = |slice| with.shared.states.saw_due(slice, due_s);
                     let of = (SliceRange::ALL, record.position);
-                    self.flush(of, saw, shared, lanes, moment)?;
+                    self.flush(of, saw, with)?;
                 }
-                _ => self.push(shared, &record),
+                _ => self.push(with.shared, &record),
             }
             self.next = record.position + 1;
             self.seen = self.seen.max(record.position);
@@ -305,20 +306,18 @@ impl Writer {
         &mut self,
         (range, position): (SliceRange, u64),
         saw: impl Fn(SliceId),
-        shared: &Shared,
-        lanes: &Lanes,
-        moment: Moment,
+        with: With<'_>,
     ) -> Result<(), Stuck> {
-        self.commit(shared, lanes, moment)?;
+        self.commit(with)?;
         let is_new = position > self.seen;
         let mut states = Vec::new();
-        for slice in slices_of(lanes, self.lane, range) {
+        for slice in slices_of(with.lanes, self.lane, range) {
             if is_new {
                 saw(slice);
             }
-            encode_slice(slice, &shared.states.state(slice), &mut states);
+            encode_slice(slice, &with.shared.states.state(slice), &mut states);
         }
-        self.write_other(shared, lanes, (Kind::Checkpoint, &states), moment)
+        self.write_other(with, (Kind::Checkpoint, &states))
     }
 
     fn push(&mut self, shared: &Shared, record: &Record<'_>) {
@@ -386,17 +385,15 @@ impl Writer {
     /// room. Returns where that ends.
     pub(crate) fn give_up(
         &mut self,
-        shared: &Shared,
-        lanes: &Lanes,
-        moment: Moment,
+        with: With<'_>,
         keys: &[(&[u8], Version)],
     ) -> Result<Spot, Stuck> {
         let takes_reserve = std::mem::replace(&mut self.takes_reserve, true);
-        let mut wrote = self.commit(shared, lanes, moment);
+        let mut wrote = self.commit(with);
         for keys in keys.chunks(GIVEN_UP_AT_ONCE) {
             if wrote.is_ok() {
-                keys.iter().for_each(|key| self.append_given_up(shared, *key));
-                wrote = self.commit(shared, lanes, moment);
+                keys.iter().for_each(|key| self.append_given_up(with.shared, *key));
+                wrote = self.commit(with);
             }
         }
         self.takes_reserve = takes_reserve;
@@ -407,20 +404,14 @@ impl Writer {
 
     /// Writes the records of a batch of an earlier start once more. The index names their new
     /// places then.
-    pub(crate) fn rewrite(
-        &mut self,
-        shared: &Shared,
-        lanes: &Lanes,
-        batch: &TailBatch,
-        moment: Moment,
-    ) -> Result<(), Stuck> {
+    pub(crate) fn rewrite(&mut self, with: With<'_>, batch: &TailBatch) -> Result<(), Stuck> {
         let mut moved = Vec::new();
         for record in records(&batch.payload) {
             let (at, bytes, entry) = record.map_err(|what| Stuck::Disk(corrupt(&what)))?;
             let Entry::Change { slice, version, effect, .. } = &entry else { continue };
             match gives_up(&effect.change) {
-                true => self.append_given_up(shared, (effect.key, *version)),
-                false => self.append(shared, &entry, (*slice, *version), (effect, None)),
+                true => self.append_given_up(with.shared, (effect.key, *version)),
+                false => self.append(with.shared, &entry, (*slice, *version), (effect, None)),
             }
             let offset = batch.at.offset + BATCH_HEAD_BYTES as u32 + at;
             moved.push(Place { segment: batch.at.segment, offset, bytes });
@@ -428,33 +419,31 @@ impl Writer {
         let pending: Vec<_> = self.pending.drain(..).collect();
         debug_assert_eq!(pending.len(), moved.len(), "what was journaled is journaled");
         let payload = self.buffer.split_off(BATCH_HEAD_BYTES);
-        let segment = self.room_for(shared, lanes, moment, payload.len())?;
+        let segment = self.room_for(with, payload.len())?;
         self.buffer.extend_from_slice(&payload);
         seal_records(&mut self.buffer, &segment, &pending);
         let at = segment.written.load(Ordering::Relaxed);
-        self.write_into(&segment, Kind::Records, moment)?;
+        self.origin = Some(batch.origin);
+        let wrote = self.write_into(&segment, Kind::Records, with.moment);
+        self.origin = None;
+        wrote?;
         self.buffer.truncate(BATCH_HEAD_BYTES);
         for (Pending { hash, offset, bytes, .. }, from) in pending.into_iter().zip(moved) {
             let to = Place { segment: segment.number(), offset: at + offset, bytes };
-            shared.index.relocate(hash, from, to);
+            with.shared.index.relocate(hash, from, to);
         }
         Ok(())
     }
 
     /// Writes the batch in the making, and enters its records into the index. Everything before
     /// `next` is written then.
-    pub(crate) fn commit(
-        &mut self,
-        shared: &Shared,
-        lanes: &Lanes,
-        moment: Moment,
-    ) -> Result<(), Stuck> {
+    pub(crate) fn commit(&mut self, with: With<'_>) -> Result<(), Stuck> {
         if self.buffer.len() > BATCH_HEAD_BYTES {
             let payload = self.buffer.len() - BATCH_HEAD_BYTES;
-            let segment = self.room_for(shared, lanes, moment, payload)?;
+            let segment = self.room_for(with, payload)?;
             seal_records(&mut self.buffer, &segment, &self.pending);
             let span = (self.next - self.covered) as u32;
-            let head = self.head(Kind::Records, payload, (self.covered, span), moment);
+            let head = self.head(Kind::Records, payload, (self.covered, span), with.moment);
             head.seal(segment.seed, &mut self.buffer);
             // Until it is written, nothing of it is given up.
             let at = self.write(&segment)?;
@@ -472,11 +461,13 @@ impl Writer {
                     }
                 }
                 match pending.kind {
-                    Some(kind) => shared.index.set(hash, Dirty { place, version, expiry_s, kind }),
-                    None => shared.index.touch(hash, version, expiry_s, place),
+                    Some(kind) => {
+                        with.shared.index.set(hash, Dirty { place, version, expiry_s, kind })
+                    }
+                    None => with.shared.index.touch(hash, version, expiry_s, place),
                 };
             }
-            if let Some(through) = shared.through.get() {
+            if let Some(through) = with.shared.through.get() {
                 // Those of what is written once more wait already.
                 let before = self.through;
                 let waiting = pending.iter().filter_map(|it| {
@@ -492,7 +483,7 @@ impl Writer {
         }
         // After what came before it has its entries.
         for (hash, version) in self.below.drain(..) {
-            shared.index.superseded(hash, version);
+            with.shared.index.superseded(hash, version);
         }
         self.written = self.next - 1;
         Ok(())
@@ -501,17 +492,22 @@ impl Writer {
     /// Writes a batch that holds no records.
     pub(crate) fn write_other(
         &mut self,
-        shared: &Shared,
-        lanes: &Lanes,
+        with: With<'_>,
         (kind, payload): (Kind, &[u8]),
-        moment: Moment,
     ) -> Result<(), Stuck> {
-        self.commit(shared, lanes, moment)?;
-        let segment = self.room_for(shared, lanes, moment, payload.len())?;
+        self.commit(with)?;
+        let segment = self.room_for(with, payload.len())?;
         self.buffer.extend_from_slice(payload);
-        let wrote = self.write_into(&segment, kind, moment);
+        let wrote = self.write_into(&segment, kind, with.moment);
         self.buffer.truncate(BATCH_HEAD_BYTES);
         Ok(wrote?)
+    }
+
+    /// Writes up to where the lanes of earlier starts count.
+    pub(crate) fn write_end(&mut self, with: With<'_>, cuts: &[Cut]) -> Result<(), Stuck> {
+        let mut end = Vec::with_capacity(cuts.len() * CUT_BYTES);
+        cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
+        self.write_other(with, (Kind::End, &end))
     }
 
     fn write_into(&mut self, segment: &Arc<Segment>, kind: Kind, moment: Moment) -> io::Result<()> {
@@ -531,7 +527,8 @@ impl Writer {
         let Moment { flushed, oldest, clock_s } = moment;
         let (lane, payload) = (self.number, payload as u32);
         let durable = self.durable_batches;
-        BatchHead { kind, lane, payload, first, span, durable, flushed, oldest, clock_s }
+        let origin = self.origin.filter(|_| kind == Kind::Records);
+        BatchHead { kind, lane, payload, first, span, durable, flushed, oldest, clock_s, origin }
     }
 
     /// Writes the buffer to the end of the segment. Returns where that was.
@@ -547,21 +544,15 @@ impl Writer {
     }
 
     /// The open segment, if a batch with such a payload has room in it; else the next one.
-    fn room_for(
-        &mut self,
-        shared: &Shared,
-        lanes: &Lanes,
-        moment: Moment,
-        payload: usize,
-    ) -> Result<Arc<Segment>, Stuck> {
-        let bytes = shared.segments.config().bytes as usize;
+    fn room_for(&mut self, with: With<'_>, payload: usize) -> Result<Arc<Segment>, Stuck> {
+        let bytes = with.shared.segments.config().bytes as usize;
         let has_room = |segment: &&Arc<Segment>| {
             segment.written.load(Ordering::Relaxed) as usize + BATCH_HEAD_BYTES + payload <= bytes
         };
         if let Some(segment) = self.open.as_ref().filter(has_room) {
             return Ok(segment.clone());
         }
-        let segment = self.roll(shared, lanes, moment, self.takes_reserve)?;
+        let segment = self.roll(with, self.takes_reserve)?;
         if has_room(&&segment) {
             return Ok(segment);
         }
@@ -575,22 +566,21 @@ impl Writer {
     /// Closes the open segment and begins the next one, with a checkpoint of the lane's slices.
     pub(crate) fn roll(
         &mut self,
-        shared: &Shared,
-        lanes: &Lanes,
-        moment: Moment,
+        with: With<'_>,
         from_reserve: bool,
     ) -> Result<Arc<Segment>, Stuck> {
-        let segment = shared.segments.take(self.number, from_reserve).ok_or(Stuck::NoSegment)?;
+        let segment =
+            with.shared.segments.take(self.number, from_reserve).ok_or(Stuck::NoSegment)?;
         self.first_segment.get_or_insert(segment.number());
         if let Some(closed) = self.open.replace(segment.clone()) {
             closed.is_closed.store(true, Ordering::Release);
         }
         // The batch in the making, if there is one, is put aside.
         let buffer = std::mem::replace(&mut self.buffer, vec![0; BATCH_HEAD_BYTES]);
-        for slice in slices_of(lanes, self.lane, SliceRange::ALL) {
-            encode_slice(slice, &shared.states.state(slice), &mut self.buffer);
+        for slice in slices_of(with.lanes, self.lane, SliceRange::ALL) {
+            encode_slice(slice, &with.shared.states.state(slice), &mut self.buffer);
         }
-        let wrote = self.write_into(&segment, Kind::Checkpoint, moment);
+        let wrote = self.write_into(&segment, Kind::Checkpoint, with.moment);
         self.buffer = buffer;
         wrote?;
         Ok(segment)

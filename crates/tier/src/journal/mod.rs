@@ -24,8 +24,10 @@
 //! | `layout` | `lane` | the length of segments, and how many there are |
 //! | `identity` | `format` | the name of the journal, and why it cannot be used |
 //! | `scan` | `format`, `identity` | the file of a segment, as a start reads it |
+//! | `rewritten` | `format`, `identity`, `scan` | what was written once more, as a start takes it in |
 //! | `found` | `format`, `record`, `segments`, `states` | what an earlier start has left |
-//! | `recover` | `format`, `found`, `identity`, `record`, `scan`, `segments`, `states`, `unused` | how that is found |
+//! | `streams` | `format` | how far a start has read each lane |
+//! | `recover` | `format`, `found`, `identity`, `record`, `rewritten`, `scan`, `segments`, `states`, `streams`, `unused` | how that is found |
 //! | `unused` | `segments` | what a start has made ready and not used |
 //! | `repair` | `format`, `lane`, `logged` | how it goes on after the disk has refused |
 //! | `give_up` | `format`, `lane` | how it says what is given up |
@@ -45,9 +47,11 @@ mod promises;
 mod record;
 mod recover;
 mod repair;
+mod rewritten;
 mod scan;
 mod segments;
 mod states;
+mod streams;
 mod through;
 mod unused;
 
@@ -60,7 +64,7 @@ use effects::{LaneId, Lanes, Mark, ReaderId};
 pub use format::JournalId;
 pub use format::SliceState;
 pub(crate) use format::{BATCH_HEAD_BYTES, BatchHead, Kind as BatchKind, Spot};
-use format::{CUT_BYTES, Kind, SEGMENT_HEAD_BYTES, encode_cut};
+use format::{Kind, SEGMENT_HEAD_BYTES};
 pub(crate) use format::{decode_slices, encode_slice};
 pub(crate) use found::Found;
 pub(crate) use give_up::give_up;
@@ -69,7 +73,7 @@ pub use identity::RecoverError;
 pub use lane::{
     COPIED_STATES, FLUSH_AT, WRITTEN_BACK, encode_copied, encode_written_back, written_back,
 };
-use lane::{Moment, Shared, Stuck, Writer};
+use lane::{Moment, Shared, Stuck, With, Writer};
 pub(crate) use layout::Layout;
 use logged::Lane;
 pub(crate) use progress::{Course, Progress};
@@ -260,7 +264,7 @@ impl Journal {
     ) -> io::Result<()> {
         let first = &self.of_lanes[0];
         let mut writer = lock(&first.writer);
-        let moment = self.moment(first);
+        let with = self.with(first);
         writer.takes_reserve = true;
         self.shared.segments.prepare_beyond(1)?;
         let mut states = Vec::new();
@@ -269,24 +273,20 @@ impl Journal {
         }
         let checkpoint = (Kind::Checkpoint, &states[..]);
         let refused = Stuck::into_error;
-        writer.write_other(&self.shared, &first.lanes, checkpoint, moment).map_err(refused)?;
+        writer.write_other(with, checkpoint).map_err(refused)?;
         for batch in tail {
             self.shared.segments.prepare_beyond(1)?;
-            let rewritten = writer.rewrite(&self.shared, &first.lanes, batch, moment);
+            let rewritten = writer.rewrite(with, batch);
             rewritten.map_err(refused)?;
         }
         // The end must not survive without what it stands for, which may begin in another segment.
         drop(writer);
         self.sync_lane(first, now)?;
         let mut writer = lock(&first.writer);
-        let mut end = Vec::with_capacity(cuts.len() * CUT_BYTES);
-        cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
         self.shared.segments.prepare_beyond(1)?;
         self.shared.segments.retire();
-        let moment = self.moment(first);
-        writer
-            .write_other(&self.shared, &first.lanes, (Kind::End, &end), moment)
-            .map_err(refused)?;
+        let with = self.with(first);
+        writer.write_end(with, cuts).map_err(refused)?;
         writer.takes_reserve = false;
         drop(writer);
         self.sync_lane(first, now)?;
@@ -371,7 +371,7 @@ impl Journal {
         for lane in &self.of_lanes {
             let rolled = self.with_writer(lane, |writer| {
                 self.write_locked(lane, writer);
-                writer.roll(&self.shared, &lane.lanes, self.moment(lane), true)
+                writer.roll(self.with(lane), true)
             });
             match rolled {
                 Ok(segment) => first = Some(first.unwrap_or(u32::MAX).min(segment.number())),
@@ -500,9 +500,9 @@ impl Journal {
             let from = writer.next;
             let read = lane.log.read(lane.reader, from, &mut writer.batch);
             read.expect("invariant: the journal holds entries back until it has read them");
-            writer.take(&self.shared, &lane.lanes, self.moment(lane))?;
+            writer.take(self.with(lane))?;
         }
-        writer.commit(&self.shared, &lane.lanes, self.moment(lane))
+        writer.commit(self.with(lane))
     }
 
     /// Notes that the disk has refused: nothing is written before the journal is repaired.
@@ -578,7 +578,7 @@ impl Journal {
                 if self.is_broken.load(Ordering::Acquire) {
                     return Err(Stuck::NoSegment);
                 }
-                writer.write_other(&self.shared, &lane.lanes, ceilings, self.moment(lane))
+                writer.write_other(self.with(lane), ceilings)
             });
             match wrote {
                 Ok(()) => written.extend(of_lane),
@@ -732,7 +732,7 @@ impl Journal {
         if !is_idle {
             return Ok(());
         }
-        match writer.roll(&self.shared, &lane.lanes, self.moment(lane), true) {
+        match writer.roll(self.with(lane), true) {
             Ok(_) | Err(Stuck::NoSegment) => Ok(()),
             Err(Stuck::Disk(error)) => {
                 // Its segment has no checkpoint.
@@ -808,11 +808,13 @@ impl Journal {
         self.progress.counts(Course::Lane(lane.number))
     }
 
-    fn moment(&self, lane: &Lane) -> Moment {
-        Moment {
+    /// What a lane is written with now.
+    fn with<'a>(&'a self, lane: &'a Lane) -> With<'a> {
+        let moment = Moment {
             flushed: self.flushed(lane),
             oldest: self.shared.segments.oldest(),
             clock_s: self.clock_s.load(Ordering::Relaxed),
-        }
+        };
+        With { shared: &self.shared, lanes: &lane.lanes, moment }
     }
 }

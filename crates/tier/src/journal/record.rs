@@ -10,6 +10,8 @@ use std::io;
 pub(crate) struct TailBatch {
     /// Where the batch begins.
     pub(crate) at: Spot,
+    /// Where it lay before anything was written once more.
+    pub(crate) origin: Spot,
     pub(crate) payload: Vec<u8>,
 }
 

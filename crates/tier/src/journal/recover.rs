@@ -16,9 +16,11 @@ use super::format::{
 use super::found::Found;
 use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
 use super::record::{TailBatch, gives_up, journaled, records};
+use super::rewritten::{AllRewritten, Rewritten};
 use super::scan::{Headed, all_batches, batches, find, guess_head, read_all};
 use super::segments::{Left, Segment, is_segment};
 use super::states::{CEILING_STEP, first_state};
+use super::streams::{Open, Stream};
 use super::unused::take_unused;
 use crate::disk::{Disk, File};
 use crate::floors::Floors;
@@ -27,30 +29,9 @@ use crate::key::KeyHasher;
 use base::{SLICES, SliceId, Version};
 use effects::Entry;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-
-impl Stream {
-    /// A lane of which nothing counts that stands at `spot` or after it.
-    fn at(spot: Spot) -> Self {
-        Self { end: spot, ..Self::default() }
-    }
-}
-
-/// How far one lane of one start has been read.
-#[derive(Default)]
-struct Stream {
-    /// The next position; 0 before the first batch.
-    next: u64,
-    durable: u64,
-    /// Batches that may not be durable: the last position of each, and where it is.
-    open: VecDeque<(u64, Spot, u32)>,
-    /// The end of what counts.
-    end: Spot,
-    /// The position that is missing, where the lane has ended before its last batch.
-    missing: Option<u64>,
-}
 
 /// Finds out what the journal on `disk` holds, and enters what is not written back into `index`.
 /// A new journal has the name `name`, and its slices begin after `first`. What is corrupt is an
@@ -138,6 +119,7 @@ struct Reading<'a> {
     /// The starts whose END was found.
     ended: BTreeSet<u32>,
     streams: BTreeMap<(u32, u32), Stream>,
+    rewritten: AllRewritten,
     records: u64,
     torn: u64,
     /// What is corrupt, where that is passed over.
@@ -172,6 +154,7 @@ impl<'a> Reading<'a> {
             cuts: BTreeMap::new(),
             ended: BTreeSet::new(),
             streams: BTreeMap::new(),
+            rewritten: AllRewritten::default(),
             records: 0,
             torn: 0,
             lost: None,
@@ -201,6 +184,7 @@ impl<'a> Reading<'a> {
                 self.free.push((segment.name, segment.file));
                 continue;
             }
+            self.take_rewritten(segment.head.number)?;
             let torn = self.torn;
             let end = self.read(&segment)?;
             let has_nothing = end as usize == SEGMENT_HEAD_BYTES && self.torn == torn;
@@ -209,6 +193,7 @@ impl<'a> Reading<'a> {
             }
             live.push(Segment::found(segment.head, segment.name, segment.file, end));
         }
+        self.take_rewritten(u32::MAX)?;
         if is_begun {
             self.check_states()?;
         }
@@ -285,7 +270,7 @@ impl<'a> Reading<'a> {
     /// A start that ended before it had written its END has changed nothing: its segments are free.
     /// The END of any other says up to where the starts before it count.
     fn drop_void_starts(&mut self) -> Result<(), RecoverError> {
-        let mut complete = BTreeSet::new();
+        let (mut complete, mut rewritten) = (BTreeSet::new(), Vec::new());
         let segments = std::mem::take(&mut self.segments);
         for segment in &segments {
             if segment.head.follows_end {
@@ -294,14 +279,19 @@ impl<'a> Reading<'a> {
             }
             let bytes = self.bytes_of(segment)?;
             let found = self.batches_of(segment, &bytes);
+            let once_more =
+                |(at, head, _): &(usize, BatchHead, &[u8])| Rewritten::found(segment, *at, head);
+            rewritten.extend(found.iter().filter_map(once_more));
             for (_, _, payload) in found.into_iter().filter(|it| it.1.kind == Kind::End) {
                 complete.insert(segment.head.start);
                 self.ended.insert(segment.head.start);
-                let cuts = decode_cuts(payload).ok_or_else(|| says_nothing(segment))?;
+                let cuts = decode_cuts(payload).ok_or_else(|| says_nothing(&segment.name))?;
                 self.cuts.extend(cuts.into_iter().map(|cut| ((cut.start, cut.lane), cut.at)));
             }
             self.room = bytes;
         }
+        rewritten.retain(|it| complete.contains(&it.of.0));
+        self.rewritten = AllRewritten::new(rewritten, &self.cuts);
         for segment in segments {
             match complete.contains(&segment.head.start) {
                 true => self.segments.push(segment),
@@ -463,7 +453,7 @@ impl<'a> Reading<'a> {
         head: &BatchHead,
         payload: &[u8],
     ) -> Result<(), RecoverError> {
-        let broken = || says_nothing(segment);
+        let broken = || says_nothing(&segment.name);
         let of = (segment.head.start, u32::from(head.lane));
         self.clock_s = self.clock_s.max(head.clock_s);
         match head.kind {
@@ -493,17 +483,10 @@ impl<'a> Reading<'a> {
             Kind::End => {}
             Kind::Records => {
                 if self.follows(of, head, segment)? {
-                    self.apply(of, spot, payload).map_err(|_| broken())?;
-                    let stream = self.streams.entry(of).or_default();
-                    stream.next = head.first + u64::from(head.span);
-                    stream.durable = stream.durable.max(head.durable);
-                    stream.open.push_back((stream.next - 1, spot, head.payload));
-                    while stream.open.front().is_some_and(|(last, ..)| *last <= stream.durable) {
-                        if let Some((_, at, payload)) = stream.open.pop_front() {
-                            let offset = at.offset + BATCH_HEAD_BYTES as u32 + payload;
-                            stream.end = Spot { offset, ..at };
-                        }
+                    if head.origin.is_none() {
+                        self.apply(of, spot, payload).map_err(|_| broken())?;
                     }
+                    self.streams.entry(of).or_default().push(spot, head);
                 }
             }
         }
@@ -577,6 +560,24 @@ impl<'a> Reading<'a> {
         }
     }
 
+    /// Enters what was written once more and lay in segments before `number`.
+    fn take_rewritten(&mut self, number: u32) -> Result<(), RecoverError> {
+        while let Some(next) = self.rewritten.next_before(number) {
+            if next.at.segment < self.oldest {
+                continue;
+            }
+            match (next.payload(), &mut self.lost) {
+                (Ok(payload), _) => {
+                    let applied = self.apply(next.of, next.at, &payload);
+                    applied.map_err(|_| says_nothing(&next.name))?;
+                }
+                (Err(error), Some(lost)) => lost.push(error.to_string()),
+                (Err(error), None) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Enters the records of a batch into the index.
     fn apply(&mut self, of: (u32, u32), spot: Spot, payload: &[u8]) -> Result<(), String> {
         let flushed = self.flushed.get(&of).copied().unwrap_or_default();
@@ -621,14 +622,14 @@ impl<'a> Reading<'a> {
             if self.cuts.contains_key(of) {
                 continue;
             }
-            for (_, at, bytes) in &stream.open {
+            for Open { at, payload, origin, .. } in &stream.open {
                 let segment = live.iter().find(|it| it.number() == at.segment);
                 let segment = segment.expect("invariant: the batch was read from it");
-                let mut payload = vec![0; *bytes as usize];
+                let mut payload = vec![0; *payload as usize];
                 let offset = u64::from(at.offset) + BATCH_HEAD_BYTES as u64;
                 let read = segment.file.read_at(offset, &mut payload);
                 match (read, &mut self.lost) {
-                    (Ok(()), _) => tail.push(TailBatch { at: *at, payload }),
+                    (Ok(()), _) => tail.push(TailBatch { at: *at, origin: *origin, payload }),
                     (Err(error), Some(lost)) => {
                         lost.push(format!("segment number {}, read again: {error}", at.segment));
                     }
@@ -658,6 +659,6 @@ fn cut((start, lane): (u32, u32), at: Spot) -> Cut {
 }
 
 /// A batch is whole, and what it holds is not what its kind holds.
-fn says_nothing(segment: &Headed) -> RecoverError {
-    RecoverError::Corrupt(format!("{} has a batch whose content has no meaning", segment.name))
+fn says_nothing(name: &str) -> RecoverError {
+    RecoverError::Corrupt(format!("{name} has a batch whose content has no meaning"))
 }

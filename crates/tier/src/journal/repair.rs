@@ -12,7 +12,7 @@
 //! Until the END is durable nothing of the new start counts, and no reply leaves that waits for
 //! this. If the disk refuses again meanwhile, the journal has failed.
 
-use super::format::{CUT_BYTES, Cut, Kind, Spot, encode_cut};
+use super::format::{Cut, Spot};
 use super::lane::{Moved, Stuck};
 use super::{Journal, Lane, Synced};
 use crate::index::Place;
@@ -120,6 +120,8 @@ fn void(journal: &Journal, lane: &Lane, start: u32) -> Option<Cut> {
     let mut writer = lock(&lane.writer);
     writer.begin_again(lane.durable.load(Ordering::Acquire) + 1);
     let at = journal.shared.segments.void(lane.number)?;
+    // What was copied of a slice stands before what is led of it since, some of which is durable.
+    writer.origin = lane.is_copied.then_some(at);
     Some(Cut { start, lane: lane.number.into(), at })
 }
 
@@ -127,8 +129,7 @@ fn void(journal: &Journal, lane: &Lane, start: u32) -> Option<Cut> {
 fn write_void(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
     let mut writer = lock(&lane.writer);
     let (end, segments) = (lane.log.end(), &journal.shared.segments);
-    let mut wrote =
-        writer.roll(&journal.shared, &lane.lanes, journal.moment(lane), true).map(|_| ());
+    let mut wrote = writer.roll(journal.with(lane), true).map(|_| ());
     // Each round reads more of the log, or has a segment more.
     while wrote.is_err() || writer.next <= end {
         match wrote {
@@ -138,6 +139,7 @@ fn write_void(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
         }
         wrote = journal.try_write_lane(lane, &mut writer);
     }
+    writer.origin = None;
     let cut = cuts.iter().find(|cut| cut.lane == u32::from(lane.number));
     let first = writer.first_segment();
     let is_void = |place: Place| {
@@ -153,11 +155,7 @@ fn write_void(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
 }
 
 fn write_end(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
-    let mut end = Vec::with_capacity(cuts.len() * CUT_BYTES);
-    cuts.iter().for_each(|cut| encode_cut(cut, &mut end));
     journal.shared.segments.prepare_beyond(1)?;
-    let mut writer = lock(&lane.writer);
-    let wrote =
-        writer.write_other(&journal.shared, &lane.lanes, (Kind::End, &end), journal.moment(lane));
+    let wrote = lock(&lane.writer).write_end(journal.with(lane), cuts);
     wrote.map_err(Stuck::into_error)
 }

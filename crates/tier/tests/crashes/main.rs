@@ -15,6 +15,8 @@
 //! | `given_up` | changes that are given up |
 //! | `checked` | a check of all that lies below memory |
 //! | `promised` | what a cell of a ring promises of its journal |
+//! | `ring_cell` | a cell of a ring |
+//! | `promoted` | one that leads what it has copied |
 //! | `part_over` | a cell of a ring whose part in a range is over |
 //! | `single` | what a random life meets too rarely |
 //!
@@ -38,6 +40,8 @@ mod life;
 mod model;
 mod part_over;
 mod promised;
+mod promoted;
+mod ring_cell;
 mod single;
 mod world;
 

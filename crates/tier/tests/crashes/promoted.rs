@@ -1,0 +1,160 @@
+//! A cell of a ring has copied a key, is promoted, and changes it. No batch says that what it has
+//! copied is durable: a start writes that once more, after what was led since. The next one must
+//! not take it for the later change.
+
+use crate::ring_cell::{RingCell, at, led};
+use backend::MemoryBackend;
+use base::{Change, Facts, Removal, Value};
+use faulty::disk::{Fault, SimDisk};
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use tier::{Disk, File};
+
+/// Where the first batch of a segment begins.
+const SEGMENT_HEAD_BYTES: u64 = 512;
+
+/// A cell with a key that it has copied and leads. Its segment stays: another key there is copied.
+fn promoted() -> RingCell {
+    let mut cell = RingCell::new();
+    cell.copies_another(at(9));
+    cell.copies_set(at(10));
+    cell.sync();
+    cell.is_promoted();
+    cell
+}
+
+fn put() -> Change<'static> {
+    Change::Put(Value::Parts([b"later", b""]), Facts { expiry_s: 99, ..Facts::default() })
+}
+
+/// What it finds after some starts: the expiry of the key, and how many are dirty.
+fn after_starts(cell: RingCell) -> Vec<(Option<u32>, u64)> {
+    let mut all = Vec::new();
+    let mut cell = cell;
+    for _ in 0..4 {
+        cell = cell.begin_again();
+        all.push((cell.finds(), cell.tier.dirty()));
+    }
+    all
+}
+
+#[test]
+fn what_was_led_and_is_below_is_not_changed_back() {
+    for (change, found) in [(put(), Some(99)), (Change::Remove(Removal::Deleted), None)] {
+        let mut cell = promoted();
+        cell.leads(led(20), change);
+        cell.sync();
+        cell.writes_back();
+        assert_eq!((cell.finds(), cell.tier.dirty()), (found, 1));
+        cell.leads_another(led(21), put());
+        cell.sync();
+        assert_eq!(after_starts(cell), [(found, 1); 4]);
+    }
+}
+
+#[test]
+fn a_touch_is_one_of_what_was_copied() {
+    let mut cell = promoted();
+    cell.leads(led(20), Change::Touch(77, None));
+    cell.sync();
+    assert_eq!((cell.finds(), cell.tier.dirty()), (Some(77), 2));
+    cell.leads_another(led(21), put());
+    cell.sync();
+    assert_eq!(after_starts(cell), [(Some(77), 2); 4]);
+}
+
+/// A disk that calls something once, after a file was synced that has a batch.
+struct Calls {
+    disk: SimDisk,
+    call: Call,
+}
+
+type Call = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+struct FileOf {
+    file: Arc<dyn File>,
+    call: Call,
+}
+
+impl Disk for Calls {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.disk.list()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let (file, call) = (self.disk.open(name)?, self.call.clone());
+        Ok(Arc::new(FileOf { file, call }))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.disk.sync_directory()
+    }
+}
+
+impl File for FileOf {
+    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_at(at, bytes)
+    }
+
+    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+        self.file.read_at(at, into)
+    }
+
+    fn bytes(&self) -> io::Result<u64> {
+        self.file.bytes()
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_bytes(bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()?;
+        let mut batch = [0; 4];
+        if self.file.read_at(SEGMENT_HEAD_BYTES, &mut batch).is_err() || batch != *b"VXB1" {
+            return Ok(());
+        }
+        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner).take();
+        call.into_iter().for_each(|call| call());
+        Ok(())
+    }
+}
+
+/// The disk refuses to sync what was copied, when what was led since is durable.
+#[test]
+fn what_is_repaired_stands_before_what_was_led_since() {
+    let (disk, call) = (SimDisk::new(1), Call::default());
+    let on = Arc::new(Calls { disk: disk.clone(), call: call.clone() });
+    let mut cell = RingCell::begin_on((&disk, on), Arc::new(MemoryBackend::new()));
+    cell.copies_another(at(9));
+    let (tier, now) = (cell.tier.clone(), cell.now);
+    let cell = Arc::new(Mutex::new(cell));
+    let change = {
+        let cell = cell.clone();
+        move || {
+            let mut cell = cell.lock().expect("no thread has failed");
+            cell.copies_set(at(10));
+            cell.is_promoted();
+            cell.leads(led(20), Change::Touch(77, None));
+        }
+    };
+    *call.lock().expect("no thread has failed") = Some(Box::new(change));
+    tier.sync(now);
+    drop(tier);
+    let cell = Arc::into_inner(cell).expect("it was called").into_inner();
+    let mut cell = cell.expect("no thread has failed");
+    cell.leads_another(led(21), put());
+    disk.fail_times(0, Fault::Sync, 2);
+    cell.sync();
+    assert_eq!(cell.tier.report().repairs, 1);
+    assert_eq!(cell.finds(), Some(77));
+    assert_eq!(after_starts(cell), [(Some(77), 2); 4]);
+}
