@@ -13,7 +13,7 @@ use ring::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
@@ -41,6 +41,8 @@ pub(crate) struct MemberLoop {
     pub(crate) knows_time: bool,
     /// Whether it was noted that its disk has failed.
     pub(crate) has_noted: AtomicBool,
+    /// The version of the map from which it is recovered, or was; the highest number: of none.
+    pub(crate) recovers_from: Arc<AtomicU64>,
     /// Proposals come back by it.
     pub(crate) events: mpsc::Sender<Event>,
 }
@@ -255,6 +257,10 @@ impl MemberLoop {
 
     /// Goes on alone from the map of `version`, unless more than half of the voters may live.
     fn recover(&self, member: &Member, version: u64) {
+        // It is asked again until the map shows it.
+        if self.recovers_from.load(Ordering::Acquire) == version {
+            return;
+        }
         let (voters, now) = (self.quorum.voters(), self.clock.now());
         let living: Vec<_> = voters.iter().filter(|it| !member.is_lost(**it, now)).collect();
         if member.map().version != version {
@@ -266,10 +272,15 @@ impl MemberLoop {
             ));
         } else {
             let (quorum, plane, me) = (self.quorum.clone(), self.plane.clone(), self.me);
+            let recovers_from = self.recovers_from.clone();
+            recovers_from.store(version, Ordering::Release);
             self.runtime.spawn(async move {
                 plane.note(match quorum.recover(version).await {
                     Ok(_) => format!("cell {me} goes on from map {version} as the only voter"),
-                    Err(error) => format!("it is not recovered: {error}"),
+                    Err(error) => {
+                        recovers_from.store(u64::MAX, Ordering::Release);
+                        format!("it is not recovered: {error}")
+                    }
                 });
             });
         }

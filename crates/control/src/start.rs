@@ -15,7 +15,7 @@ use crate::wire::Who;
 use peer::Identity;
 use quorum::{Coordinator, DEADLINE, Directory, Outcome, Quorum};
 use ring::{CellId, Command, Event, Incarnation, Map, Refusal, Started, Verdict};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -167,6 +167,7 @@ impl Starting {
             clock: config.clock,
             knows_time,
             has_noted: AtomicBool::new(false),
+            recovers_from: Arc::new(AtomicU64::new(u64::MAX)),
             events: sender.clone(),
         };
         let (recovers, recoveries) = mpsc::channel(1);

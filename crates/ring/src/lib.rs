@@ -4,7 +4,7 @@
 //! all cells apply in one order; a member takes events and the time, and says what is to be done.
 //!
 //! ```text
-//! heartbeats, resets, time --> Member --effects--> heartbeats, proposals, leases
+//! heartbeats, resets, time --> Member --effects--> heartbeats, proposals
 //!                                ^                        |
 //!                                |                        v
 //!                               map <--apply-- commands in the order of the coordinator

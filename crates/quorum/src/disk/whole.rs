@@ -50,7 +50,21 @@ pub fn read_whole<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, DiskErr
 
 /// Makes the names in the directory of `path` durable.
 pub fn sync_parent(path: &Path) -> Result<(), DiskError> {
-    let parent = path.parent().unwrap_or(path);
+    // Of a name without a directory it is empty.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
     let directory = File::open(parent).map_err(DiskError::io("open", parent))?;
     directory.sync_all().map_err(DiskError::io("sync", parent))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_without_a_directory_is_one_of_the_working_directory() {
+        sync_parent(Path::new("name")).expect("it can be opened");
+        let missing = sync_parent(Path::new("no-such-directory/name"));
+        assert!(missing.is_err_and(|error| error.to_string().contains("no-such-directory")));
+    }
 }

@@ -234,7 +234,7 @@ pub enum Verdict {
     Applied {
         /// The version of the map after it.
         version: u64,
-        /// The cell that it is about, where that is new.
+        /// Of a join, or that of a witness: the cell.
         cell: Option<CellId>,
     },
     /// It was refused.

@@ -214,7 +214,7 @@ impl Range {
 pub struct Map {
     /// The ring that it is of.
     pub ring: u64,
-    /// How many commands have changed it.
+    /// Rises with each command, and above all earlier ones with a recovery.
     pub version: u64,
     /// The number of cells with which the ring forms.
     pub cells_wanted: u32,

@@ -24,7 +24,7 @@ pub const SHRINK_NS: u64 = 150_000_000;
 /// replaces it within a lease and a silence, and is dropped only after that. Once it was dropped,
 /// nobody could replace this cell.
 pub const DEAF_NS: u64 = 1_000_000_000;
-/// So long a cell that appears in the map is not missed.
+/// A cell that appears in the map counts as heard up to [`SILENCE_NS`] before this has passed.
 pub const FIRST_NS: u64 = 2_000_000_000;
 
 const _: () = assert!(LEASE_NS + BEAT_NS <= SILENCE_NS && 2 * BEAT_NS < SHRINK_NS);

@@ -157,9 +157,9 @@ fn values(all: &Five, kills_min: usize) -> Measured {
         counts.iter().filter(|(ended, _)| is_unread(ended)).map(|(_, count)| count).sum()
     };
     let unread = sum(&faults, |fault| unread(&fault.checks)) + unread(&all.last);
-    let kills = all.faults.iter().filter(|one| one.kills).count() + all.copyings.len();
+    let kills = all.faults.iter().filter(|one| one.kills).count();
     let text = format!(
-        "{} faults, {kills} of them kills: {lost} lost, {wrong} wrong, {resurrected} deletes \
+        "{} faults, {kills} of them with kills: {lost} lost, {wrong} wrong, {resurrected} deletes \
          undone; {requests} requests, {reads} reads after them, {last} at the end",
         all.faults.len()
     );
