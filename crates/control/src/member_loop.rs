@@ -132,10 +132,12 @@ impl MemberLoop {
                     self.handle(&mut member, event);
                 }
                 Woken::Map(map) => {
+                    let before = member.map().clone();
                     self.hubs.adopt(&map);
-                    self.record(member.map(), &map, false);
                     self.keeps.map(map.clone());
-                    self.adopt(&mut member, map);
+                    self.adopt(&mut member, map.clone());
+                    // The log may be slow: what the map says is done before.
+                    self.record(&before, &map, false);
                 }
                 Woken::Recover(version) => self.recover(&member, version),
                 Woken::End(why) => return why.into_iter().for_each(|why| self.plane.end(why)),

@@ -4,6 +4,7 @@ use peer::{
     Acceptor, Connector, Decoder, Frame, Identity, Local, Nonce, Secret, Session, Step, Target,
 };
 use ring::{CellId, Heartbeat};
+use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_user_timeout};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,6 +17,11 @@ use tokio::time::timeout;
 pub(crate) const OPENING: Duration = Duration::from_millis(500);
 /// How long the other side may take to receive what is sent.
 const SENDING: Duration = Duration::from_secs(2);
+/// How long sent bytes may stay unconfirmed by the system of the other end. After a cut, another
+/// connection is there sooner than the system sends on the old one again.
+const UNCONFIRMED: Duration = Duration::from_secs(1);
+/// After so long without anything, the system asks whether the other end is there.
+const IDLE: Duration = Duration::from_secs(10);
 /// The longest frame.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 /// Bytes that are received at once.
@@ -96,7 +102,7 @@ impl Wire {
     ) -> io::Result<Self> {
         let opening = async {
             let mut socket = TcpStream::connect(address).await?;
-            socket.set_nodelay(true)?;
+            prepare(&socket)?;
             let mut out = Vec::new();
             let mut connector = Connector::new(&who.secret, who.local, target, nonce, &mut out);
             socket.write_all(&out).await?;
@@ -107,11 +113,19 @@ impl Wire {
 
     /// Takes a connection that another cell has opened.
     pub(crate) async fn accept(socket: TcpStream, who: &Who, nonce: Nonce) -> io::Result<Self> {
-        socket.set_nodelay(true)?;
+        prepare(&socket)?;
         let mut acceptor = Acceptor::new(&who.secret, who.local, nonce);
         let opening = shake(socket, |input, out| acceptor.receive(input, out));
         timeout(OPENING, opening).await.unwrap_or(Err(io::ErrorKind::TimedOut.into()))
     }
+}
+
+/// It sends without delay, and breaks where the other end is gone without a word.
+fn prepare(socket: &TcpStream) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    set_socket_keepalive(socket, true)?;
+    set_tcp_keepidle(socket, IDLE)?;
+    Ok(set_tcp_user_timeout(socket, UNCONFIRMED.as_millis() as u32)?)
 }
 
 impl Wire {
@@ -260,6 +274,7 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::net::sockopt::{socket_keepalive, tcp_user_timeout};
     use tokio::net::TcpListener;
 
     const FREE_BYTES: u64 = 5 << 30;
@@ -270,8 +285,8 @@ mod tests {
         Who { local: Local { features, ..who.local }, ..who }
     }
 
-    /// What one cell hears of another, by their features.
-    async fn heard(features: [u64; 2]) -> Heartbeat {
+    /// Both ends of a connection, by their features.
+    async fn wires(features: [u64; 2]) -> (Wire, Wire) {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let target = Target { cell: 2, purpose: peer::Purpose::Control };
@@ -281,7 +296,12 @@ mod tests {
             Wire::accept(socket, &to, [2; _]).await
         };
         let (from, to) = tokio::join!(Wire::connect(address, &from, target, [1; _]), accepting);
-        let (mut from, mut to) = (from.expect("it opens"), to.expect("it opens"));
+        (from.expect("it opens"), to.expect("it opens"))
+    }
+
+    /// What one cell hears of another.
+    async fn heard(features: [u64; 2]) -> Heartbeat {
+        let (mut from, mut to) = wires(features).await;
         let said = Heartbeat { free_bytes: FREE_BYTES, shown_s: 7, ..Heartbeat::default() };
         let heartbeat = Heartbeat { sent_ns: 3, ..said };
         from.writer.beat(&heartbeat).await.expect("it is sent");
@@ -289,6 +309,19 @@ mod tests {
             Message::Heartbeat(heartbeat) => heartbeat,
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_connection_breaks_where_nothing_is_confirmed_for_a_second() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let (from, to) = wires([0, 0]).await;
+            for wire in [&from, &to] {
+                let socket: &TcpStream = wire.writer.socket.as_ref();
+                assert_eq!(tcp_user_timeout(socket), Ok(1_000));
+                assert_eq!(socket_keepalive(socket), Ok(true));
+            }
+        });
     }
 
     #[test]

@@ -14,8 +14,8 @@
 //! bytes go out, and the caller gives the nonce. A frame borrows from the received bytes.
 //!
 //! The handshake proves that both sides know the secret of the ring; which cell it is, each only
-//! says. It does not protect what is sent later: frames are neither encrypted nor authenticated, so a network that can change packets must be closed to
-//! strangers.
+//! says. It does not protect what is sent later: frames are neither encrypted nor authenticated, so
+//! a network that can change packets must be closed to strangers.
 //!
 //! Numbers are little-endian. Every message begins with its length, which counts the bytes after
 //! the length itself. The numbers of kinds are in one series, so a message of the handshake is

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! Invariants: all cells apply the same commands in the same order. A command that was applied
-//! stays applied, unless more than half of the voters lose their disks, or one that lacks it is made
-//! the only voter ([`Quorum::recover`]). Every call ends within [`DEADLINE`].
+//! stays applied, unless more than half of the voters lose their disks, or one that lacks it is
+//! made the only voter ([`Quorum::recover`]). Every call ends within [`DEADLINE`].
 //!
 //! This crate owns no socket: the caller gives it a [`Transport`], and hands what arrives to
 //! [`Quorum::handle`]. It owns tasks, on the tokio runtime that polls its constructors.

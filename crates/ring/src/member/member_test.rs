@@ -952,3 +952,27 @@ fn a_primary_neither_shows_a_second_nor_answers_before_its_copy_has_said_it() {
         assert_eq!(member.may_answer_until_ns(FIRST, now) > sent_ns, answers, "{own_s} {second}");
     }
 }
+
+/// It may lead what this cell leads by its own map, and may hold back there what it says.
+#[test]
+fn what_a_cell_with_a_newer_map_says_raises_no_second() {
+    let map = formed(3);
+    let start = Now { mono_ns: 1, expiry_s: 1_000 };
+    let mut member = Member::new(A, Arc::new(map.clone()), true, start);
+    let mut sent_ns = 1;
+    for (newer, second, shown) in [(0, 1_000, 1_000), (1, 1_001, 1_000), (0, 1_001, 1_001)] {
+        sent_ns += BEAT_NS;
+        let now = Now { mono_ns: sent_ns, expiry_s: 1_001 };
+        let heartbeat = Heartbeat {
+            sent_ns,
+            echo_ns: sent_ns,
+            heard_ns: sent_ns,
+            map_version: map.version + newer,
+            expiry_s: second,
+            ..Heartbeat::default()
+        };
+        let heard = Event::Heard { from: B, incarnation: Incarnation(1), heartbeat };
+        member.handle(heard, now, &mut Vec::new());
+        assert_eq!(member.ceiling_s(), shown, "{newer} {second}");
+    }
+}

@@ -142,7 +142,11 @@ impl Peers {
         peer.is_known = true;
         peer.ready_version = heartbeat.ready_version;
         peer.free_bytes = heartbeat.free_bytes;
-        peer.second = heartbeat.expiry_s;
+        // One with a newer map may lead what this cell leads by its own, and need not show in that
+        // range what it says: it keeps to what was said before.
+        if heartbeat.map_version <= version {
+            peer.second = heartbeat.expiry_s;
+        }
         peer.shown_s = heartbeat.shown_s;
         // One that does not hear this cell is as good as silent: a link may be dead one way.
         if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {

@@ -1,8 +1,9 @@
-//! Requests of other cells that arrive after their range was lost.
+//! Requests of other cells that arrive after their range was lost, or before it may be answered.
 
 use super::RingService;
 use super::cell::RingCell;
 use super::links::{Kind, Link, LinkHandler};
+use super::terms::Term;
 use super::testing::{first_cell, formed, leads_all_by};
 use crate::testing::NOW;
 use peer::{Frame, Verdict};
@@ -23,6 +24,11 @@ fn cell_after_a_loss() -> (Arc<RingCell>, u64) {
 
 /// What another cell, which goes by the map of `map_version`, is answered to a first request.
 fn verdict(ring: &Arc<RingCell>, id: u64, map_version: u64, text: &[u8]) -> Verdict {
+    answered(ring, id, map_version, text).expect("it is answered at once")
+}
+
+/// The same; `None` if the answer waits.
+fn answered(ring: &Arc<RingCell>, id: u64, map_version: u64, text: &[u8]) -> Option<Verdict> {
     let mut handler = RingService::new(ring.clone(), WORKER, 1);
     let conn = ConnId { worker: WORKER, index: 3, generation: 0 };
     let mut link = Link::accepting(conn, ring.acceptor(), ring.decoder());
@@ -34,7 +40,8 @@ fn verdict(ring: &Arc<RingCell>, id: u64, map_version: u64, text: &[u8]) -> Verd
     handler.end_batch(NOW, || NOW);
     let (decoder, bytes) = (ring.decoder(), out.bytes_mut());
     match decoder.decode(bytes).expect("a frame") {
-        Some((Frame::Reply { verdict, .. }, _)) => verdict,
+        Some((Frame::Reply { verdict, .. }, _)) => Some(verdict),
+        None => None,
         other => panic!("{other:?}"),
     }
 }
@@ -51,4 +58,19 @@ fn one_that_was_sent_before_its_range_was_lost_is_not_executed() {
         assert_eq!(verdict(&ring, id, version - 1, text), Verdict::Forgotten, "{id}");
         assert_eq!(verdict(&ring, id + 10, version, text), Verdict::Done, "{id}");
     }
+}
+
+/// A cell that may not answer yet, since it would show an earlier second than the one before.
+#[test]
+fn a_fence_does_not_take_the_place_of_a_time() {
+    let (ring, version) = cell_after_a_loss();
+    let range = &formed(1).ranges[0];
+    let term = Term { range: range.id, epoch: range.epoch };
+    assert!(ring.terms.level(term).is_some(), "it leads that");
+    let text = b"mg key v Pfence\r\n";
+    ring.terms.extend(term, 0);
+    assert_eq!(answered(&ring, 1, version, text), Some(Verdict::NotOwner));
+    // A lease that is over is enough: the answer waits until the copies have said that they follow.
+    ring.terms.extend(term, 1);
+    assert_eq!(answered(&ring, 2, version, text), None);
 }

@@ -38,7 +38,7 @@ fn the_survivor_of_two_serves_again_and_the_old_voter_returns_empty_without_a_vo
         assert_eq!(old.get(key).as_deref(), Some("new"), "{key}");
     }
     // `ctl` asks until the map shows it, which is no more than one recovery.
-    assert!(!ring.log(1).contains("it is not recovered"), "{}", ring.log(1));
+    assert!(!ring.log(1).contains("there is nothing to recover"), "{}", ring.log(1));
     // Both start again, the old voter first: it stays without a vote.
     ring.kill(0);
     ring.kill(1);

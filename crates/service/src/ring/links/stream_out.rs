@@ -56,6 +56,8 @@ pub(crate) struct StreamOut {
     evicted_at: Option<u64>,
     /// A turn is ordered, and has not come.
     is_ordered: bool,
+    /// The version of the map by which it began.
+    pub(crate) begun_version: u64,
 }
 
 impl StreamOut {
@@ -73,6 +75,7 @@ impl StreamOut {
             promised: (0, 0),
             evicted_at: Some(0),
             is_ordered: false,
+            begun_version: 0,
         }
     }
 
@@ -130,6 +133,7 @@ impl StreamOut {
             return false;
         }
         (self.next, self.state) = (position, State::Open);
+        self.begun_version = ring.version();
         self.copy.opens(self.lane.index());
         // What an earlier stream was promised is void: the copy may have given it to others.
         self.promised = (0, 0);

@@ -214,6 +214,7 @@ impl Streams {
     pub(crate) fn take_answer(&mut self, link: &mut Link, frame: &Frame<'_>, now_ns: u64) {
         let stream = self.out.get_mut(&(link.cell, link.lane));
         let stream = stream.filter(|it| it.conn == Some(link.id()));
+        let begun_version = stream.as_ref().map_or(0, |it| it.begun_version);
         let is_right = match (stream, *frame) {
             (Some(stream), Frame::StreamFrom { position, .. }) => {
                 let begins = stream.begin(position, &self.ring, now_ns);
@@ -226,11 +227,10 @@ impl Streams {
                 let promised = Promised { bytes: granted, wanted };
                 stream.acknowledges(position, promised, &self.ring, now_ns)
             }
-            // It has a map that this cell had not when it sent what that takes from the copy. When
-            // the link is open again, this cell goes by that map, too. A copy that does not follow
-            // by then is found late.
+            // It has a map that this cell had not when the stream began, so that may take from the
+            // copy what it was sent. When the link is open again, this cell goes by that map, too.
             (_, Frame::StreamEnd { reason, map_version, .. })
-                if reason == Reason::NotFollowing as u8 && map_version >= self.ring.version() =>
+                if reason == Reason::NotFollowing as u8 && map_version > begun_version =>
             {
                 false
             }

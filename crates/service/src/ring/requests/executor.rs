@@ -162,7 +162,9 @@ impl Executor {
         if self.is_stopped(level) {
             return Leads::No(NotNow::FlushDue);
         }
-        if !wanted.fences && !self.uses_lease(level) {
+        // A fence needs no lease. But without any time, a cell must not answer by its second.
+        let has_time = self.ring.terms.until_ns(level) > 0;
+        if !has_time || !wanted.fences && !self.uses_lease(level) {
             return Leads::No(NotNow::NoLease);
         }
         self.is_next(level, wanted.durability, wanted.fences.then_some((slice, epoch)));
