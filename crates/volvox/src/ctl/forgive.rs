@@ -37,7 +37,7 @@ pub(super) fn forgive(
     // A cell that has lost its journal has nothing of it.
     for cell in holders.filter(|_| !range.waits_for_operator) {
         match survey.cells.get(&cell).map(|asked| &asked.answer) {
-            Some(Err(reason)) => absent.push(format!("cell {cell}: {reason}")),
+            Some(Err(reason)) => absent.push((cell, reason.as_str())),
             _ => {
                 let id = range.id;
                 let what = "it is not lost, and is not forgiven";
@@ -51,28 +51,8 @@ pub(super) fn forgive(
     };
     let leads = survey.answers().min_by_key(|(id, ..)| (parts(*id), *id));
     let (cell, asked, _) = leads.expect("invariant: the first cell that was asked answers");
-    if !is_certain && range.waits_for_operator {
-        let (id, slices) = (range.id, plural(range.slices(), "slice"));
-        writeln!(
-            out,
-            "range {id}, {slices} from {} to {}: cell {} had it last, and has lost its journal.\n\
-             If it is forgiven, what was changed and not written back is lost: older values, and \
-             keys that were deleted,\nmay be back. Cell {cell} leads it then. Add --yes.",
-            range.first, range.last, range.primary
-        )?;
-        return Ok(1);
-    }
     if !is_certain {
-        let (id, absent) = (range.id, absent.join("; "));
-        let slices = plural(range.slices(), "slice");
-        writeln!(
-            out,
-            "range {id}, {slices} from {} to {}: no cell that has it answers ({absent}).\n\
-             If it is forgiven, every item of it is lost, cell {cell} leads it, and it begins \
-             empty. A cell that has it and only\ncannot be reached would still answer its own \
-             clients from it: end its process first. Then add --yes.",
-            range.first, range.last
-        )?;
+        writeln!(out, "{}", warning(range, cell, &absent, wanted.json))?;
         return Ok(1);
     }
     let now = ask(&asked.at, range, wanted)?;
@@ -85,6 +65,38 @@ pub(super) fn forgive(
     };
     writeln!(out, "{text}")?;
     Ok(0)
+}
+
+/// What would be lost, and that `cell` would lead `range` then. The cells `absent` have it.
+fn warning(range: &Range, cell: u32, absent: &[(u32, &str)], as_json: bool) -> String {
+    let Range { id, first, last, primary, .. } = range;
+    if as_json {
+        let absent = absent.iter().map(|(cell, reason)| json!({ "cell": cell, "reason": reason }));
+        let loses = if range.waits_for_operator { "what was not written back" } else { "all" };
+        let absent: Vec<_> = absent.collect();
+        return json!({
+            "range": id, "forgiven": false, "slices": [first, last], "primary": primary,
+            "loses": loses, "would_lead": cell, "no_answer": absent,
+        })
+        .to_string();
+    }
+    let slices = plural(range.slices(), "slice");
+    if range.waits_for_operator {
+        return format!(
+            "range {id}, {slices} from {first} to {last}: cell {primary} had it last, and has lost \
+             its journal.\n\
+             If it is forgiven, what was changed and not written back is lost: older values, and \
+             keys that were deleted,\nmay be back. Cell {cell} leads it then. Add --yes."
+        );
+    }
+    let absent = absent.iter().map(|(cell, reason)| format!("cell {cell}: {reason}"));
+    let absent = absent.collect::<Vec<_>>().join("; ");
+    format!(
+        "range {id}, {slices} from {first} to {last}: no cell that has it answers ({absent}).\n\
+         If it is forgiven, every item of it is lost, cell {cell} leads it, and it begins empty. A \
+         cell that has it and only\ncannot be reached would still answer its own clients from it: \
+         end its process first. Then add --yes."
+    )
 }
 
 /// Asks the cell `at` to lead `range`, until the map shows that the range has begun again.
@@ -111,4 +123,27 @@ fn ask(at: &str, range: &Range, wanted: &Wanted) -> Result<Range, Box<dyn Error>
     let seconds = AGREEING.as_secs();
     let what = "more than half of the voters must run, and no cell that has it";
     Err(format!("range {id} has not changed within {seconds} s: {what}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_be_lost_is_one_object_of_json() {
+        let mut range = Range { id: 3, first: 8, last: 9, primary: 2, ..Range::default() };
+        let text = warning(&range, 1, &[(2, "closed"), (4, "late")], true);
+        let mut expected = json!({
+            "range": 3, "forgiven": false, "slices": [8, 9], "primary": 2, "loses": "all",
+            "would_lead": 1,
+            "no_answer": [{ "cell": 2, "reason": "closed" }, { "cell": 4, "reason": "late" }],
+        });
+        assert_eq!(text, expected.to_string());
+        range.waits_for_operator = true;
+        (expected["loses"], expected["no_answer"]) =
+            (json!("what was not written back"), json!([]));
+        assert_eq!(warning(&range, 1, &[], true), expected.to_string());
+        let text = warning(&range, 1, &[], false);
+        assert!(text.starts_with("range 3, 2 slices from 8 to 9: cell 2 had it last"), "{text}");
+    }
 }

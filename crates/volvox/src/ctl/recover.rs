@@ -33,7 +33,7 @@ pub(super) fn recover(
 ) -> Result<u8, Box<dyn Error>> {
     let (at, map) = survivor(survey, cell)?;
     if !is_certain {
-        write!(out, "{}", warning(survey, (cell, map)))?;
+        write!(out, "{}", warning(survey, (cell, map), wanted.json))?;
         return Ok(1);
     }
     let now = ask(at, map, wanted)?;
@@ -75,13 +75,22 @@ fn survivor(survey: &Survey, cell: u32) -> Result<(&str, &Map), Box<dyn Error>> 
 }
 
 /// What would be lost.
-fn warning(survey: &Survey, (cell, map): (u32, &Map)) -> String {
+fn warning(survey: &Survey, (cell, map): (u32, &Map), as_json: bool) -> String {
     let answers = |id: &u32| survey.answers().any(|(it, ..)| it == *id);
     let living = survey.living_voters();
-    let lost = numbers(map.voters.iter().copied().filter(|voter| !living.contains(voter)));
+    let lost = map.voters.iter().copied().filter(|voter| !living.contains(voter));
     let gone = |range: &&Range| !range.in_sync().any(|id| answers(&id));
-    let unheld = numbers(map.ranges.iter().filter(gone).map(|range| range.id));
+    let unheld = map.ranges.iter().filter(gone).map(|range| range.id);
     let version = map.version;
+    if as_json {
+        let (lost, unheld) = (lost.collect::<Vec<_>>(), unheld.collect::<Vec<_>>());
+        let warning = json!({
+            "cell": cell, "recovered": false, "goes_on_from_map": version, "voters_lost": lost,
+            "ranges_without_a_cell": unheld,
+        });
+        return format!("{warning}\n");
+    }
+    let (lost, unheld) = (numbers(lost), numbers(unheld));
     let mut text = format!(
         "voters that do not answer: {lost}. If cell {cell} is recovered, it goes on from map \
          {version} as the only voter.\n\
@@ -177,7 +186,13 @@ mod tests {
     #[test]
     fn what_would_be_lost_is_said() {
         let survey = survey(&[1, 2, 3], &[(3, 9)]);
-        let text = warning(&survey, (3, &survey.map));
+        let text = warning(&survey, (3, &survey.map), true);
+        let expected = json!({
+            "cell": 3, "recovered": false, "goes_on_from_map": 9, "voters_lost": [1, 2],
+            "ranges_without_a_cell": [1],
+        });
+        assert_eq!(text, format!("{expected}\n"));
+        let text = warning(&survey, (3, &survey.map), false);
         assert!(text.contains("voters that do not answer: 1,2"), "{text}");
         assert!(text.contains("has ranges 1: see ctl forgive"), "{text}");
     }

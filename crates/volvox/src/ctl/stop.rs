@@ -8,6 +8,8 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
+
 use super::client::{Client, NoAnswer};
 use super::loss::loss;
 use super::map::Map;
@@ -47,12 +49,19 @@ pub(super) fn stop(
         Ok(line) => return Err(format!("cell {cell}: {line}; set protocol.allow_shutdown").into()),
     }
     let short = wait(cell, &other.at, wanted)?;
-    if short == "-" {
-        writeln!(out, "cell {cell} has ended; every range has its copies")?;
-        return Ok(0);
+    writeln!(out, "{}", ended(cell, &short, wanted.json))?;
+    Ok(u8::from(!short.is_empty()))
+}
+
+/// That `cell` has ended, and which ranges are `short` of copies then.
+fn ended(cell: u32, short: &[u32], as_json: bool) -> String {
+    if as_json {
+        return json!({ "cell": cell, "lacks_copies": short }).to_string();
     }
-    writeln!(out, "cell {cell} has ended; these ranges lack copies: {short}")?;
-    Ok(1)
+    match numbers(short.iter().copied()).as_str() {
+        "-" => format!("cell {cell} has ended; every range has its copies"),
+        short => format!("cell {cell} has ended; these ranges lack copies: {short}"),
+    }
 }
 
 /// What speaks against the end of `cell`.
@@ -70,14 +79,14 @@ fn obstacle(survey: &Survey, cell: u32) -> Option<String> {
 }
 
 /// Waits until no range has `cell`, and each has its copies. The ranges that lack some.
-fn wait(cell: u32, other: &str, wanted: &Wanted) -> Result<String, Box<dyn Error>> {
+fn wait(cell: u32, other: &str, wanted: &Wanted) -> Result<Vec<u32>, Box<dyn Error>> {
     let start = Instant::now();
     let mut client = Client::connect(other, wanted.timeout)?;
     loop {
         let map = Map::parse(&client.stats("ring")?)?;
         let has = map.ranges.iter().any(|range| range.in_sync().any(|it| it == cell));
-        let short = numbers(map.short().map(|range| range.id));
-        if (!has && short == "-") || start.elapsed() >= ENDING {
+        let short: Vec<_> = map.short().map(|range| range.id).collect();
+        if (!has && short.is_empty()) || start.elapsed() >= ENDING {
             let what = "it has ended, and the others still count it: see ctl ring";
             return if has { Err(format!("cell {cell}: {what}").into()) } else { Ok(short) };
         }
@@ -90,6 +99,15 @@ mod tests {
     use super::super::map::tests::two_of_three;
     use super::super::survey::{Answer, Asked, Memory};
     use super::*;
+
+    #[test]
+    fn the_end_of_a_cell_is_one_object_of_json() {
+        assert_eq!(ended(4, &[], true), r#"{"cell":4,"lacks_copies":[]}"#);
+        assert_eq!(ended(4, &[1, 2], true), r#"{"cell":4,"lacks_copies":[1,2]}"#);
+        assert_eq!(ended(4, &[], false), "cell 4 has ended; every range has its copies");
+        let lacks = "cell 4 has ended; these ranges lack copies: 1,2";
+        assert_eq!(ended(4, &[1, 2], false), lacks);
+    }
 
     #[test]
     fn what_would_cost_items_or_agreement_is_an_obstacle() {
