@@ -4,7 +4,8 @@
 //! ```text
 //! every range that lacks a copy then --> the cell with the fewest parts that has none of it
 //! what a cell holds then = its items + the mean bytes of a slice x slices that it gets
-//! it needs               = items / share that items can fill + index in proportion + the rest
+//! it needs               = items / share that items can fill + index + the rest
+//! its index then         = its index + what it gets x index of all cells / items of all cells
 //! ```
 //!
 //! A range whose primary ends is led by its first copy, which holds the same items as before. So
@@ -38,7 +39,7 @@ pub(super) struct Loss {
 /// have ended already.
 pub(super) fn loss(map: &Map, memories: &BTreeMap<u32, Memory>, ends: u32) -> Loss {
     let stays = |cell: &u32| *cell != ends && memories.contains_key(cell);
-    let slice_bytes = slice_bytes(map, memories);
+    let (slice_bytes, index_share) = (slice_bytes(map, memories), index_share(memories));
     let mut loss = Loss::default();
     let mut holders: Vec<(&_, Vec<u32>)> = Vec::new();
     for range in &map.ranges {
@@ -70,7 +71,7 @@ pub(super) fn loss(map: &Map, memories: &BTreeMap<u32, Memory>, ends: u32) -> Lo
     loss.uncopied = uncopied.map(|(range, _)| range.id).collect();
     for (cell, bytes) in added {
         let memory = &memories[&cell];
-        let lacks = needs(memory, bytes) - memory.limit as f64;
+        let lacks = needs(memory, bytes, index_share) - memory.limit as f64;
         if lacks > 0.0 {
             loss.lacks.insert(cell, lacks as u64);
         }
@@ -88,14 +89,21 @@ fn slice_bytes(map: &Map, memories: &BTreeMap<u32, Memory>) -> f64 {
     bytes as f64 / held.sum::<usize>().max(1) as f64
 }
 
+/// The bytes of index for a byte of items, by what all cells have: a cell that is almost empty has
+/// the least index that there is, which says nothing about what more items need.
+fn index_share(memories: &BTreeMap<u32, Memory>) -> f64 {
+    let sum = |part: fn(&Memory) -> u64| memories.values().map(part).sum::<u64>();
+    sum(|memory| memory.index_bytes) as f64 / sum(|memory| memory.item_bytes).max(1) as f64
+}
+
 /// The bytes that a cell needs to hold `added` more bytes of items.
-fn needs(memory: &Memory, added: f64) -> f64 {
+fn needs(memory: &Memory, added: f64, index_share: f64) -> f64 {
     let items = memory.item_bytes as f64 + added;
-    let growth = if memory.item_bytes == 0 { 1.0 } else { items / memory.item_bytes as f64 };
     let item = memory.item_bytes as f64 / memory.items.max(1) as f64;
     // At the end of each segment is no space for one more item.
     let fill = (FILL - item / memory.segment_bytes.max(1) as f64).max(FILL_MIN);
-    items / fill + memory.index_bytes as f64 * growth + memory.other_bytes as f64
+    let index = memory.index_bytes as f64 + added * index_share;
+    items / fill + index + memory.other_bytes as f64
 }
 
 #[cfg(test)]
@@ -151,6 +159,23 @@ mod tests {
         assert!(lacks.keys().eq([&1, &5]), "{lacks:?}");
         // A spare has space.
         assert_eq!(loss(&ring, &memories(&[40, 40, 40, 0]), 3), Loss::default());
+    }
+
+    #[test]
+    fn an_almost_empty_cell_needs_as_much_index_for_more_items_as_others_have() {
+        let ring = map(2, &[&[1, 2], &[2, 3], &[3, 1]]);
+        let mut memories = memories(&[8, 8, 8, 0]);
+        for memory in memories.values_mut() {
+            (memory.limit, memory.other_bytes) = (16 * MIB, 2 * MIB);
+        }
+        // It gets 8 MiB of items, 200 times as much as it has.
+        let spare = memories.get_mut(&4).expect("it is there");
+        (spare.items, spare.item_bytes) = (42, 42 << 10);
+        assert_eq!(loss(&ring, &memories, 3), Loss::default());
+        // With short items there is half as much index as items: then both do not fit.
+        memories.values_mut().for_each(|memory| memory.index_bytes = 4 * MIB);
+        let lacks = loss(&ring, &memories, 3).lacks;
+        assert!((3 * MIB..4 * MIB).contains(&lacks[&4]), "{lacks:?}");
     }
 
     #[test]
