@@ -1,5 +1,6 @@
 //! What would follow if one cell ended, by what all others hold: which ranges would lose their
-//! last copy, and which cells would have less memory than they need.
+//! last copy, which cells would have less memory than they need, and whether the voters that are
+//! left could change the map.
 //!
 //! ```text
 //! every range that lacks a copy then --> the cell with the fewest parts that has none of it
@@ -16,7 +17,7 @@
 use std::collections::BTreeMap;
 
 use super::map::Map;
-use super::survey::Memory;
+use super::survey::{Memory, Survey};
 
 /// The part of the memory for items that they can fill, if each is short beside a segment. Cells
 /// of 64 MiB evict at 98.2 to 98.4 percent with values of 30 and 300 bytes.
@@ -33,11 +34,26 @@ pub(super) struct Loss {
     pub(super) uncopied: Vec<u32>,
     /// By cell, the bytes that its limit would be too low by.
     pub(super) lacks: BTreeMap<u32, u64>,
+    /// How many voters would run, and of how many, if the map could not change: then no other cell
+    /// would lead the ranges of this one.
+    pub(super) few_voters: Option<(usize, usize)>,
+}
+
+/// By cell that answers, what would follow if it ended.
+pub(super) fn losses(survey: &Survey) -> BTreeMap<u32, Loss> {
+    let memories = survey.memories();
+    let (all, living) = (survey.map.voters.len(), survey.living_voters());
+    let of = |cell: u32| {
+        let left = living.iter().filter(|voter| **voter != cell).count();
+        let few_voters = (all > 0 && left * 2 <= all).then_some((left, all));
+        Loss { few_voters, ..loss(&survey.map, &memories, cell) }
+    };
+    memories.keys().map(|cell| (*cell, of(*cell))).collect()
 }
 
 /// What would follow if `ends` ended. `memories` are those of the cells that answer: all others
 /// have ended already.
-pub(super) fn loss(map: &Map, memories: &BTreeMap<u32, Memory>, ends: u32) -> Loss {
+fn loss(map: &Map, memories: &BTreeMap<u32, Memory>, ends: u32) -> Loss {
     let stays = |cell: &u32| *cell != ends && memories.contains_key(cell);
     let (slice_bytes, index_share) = (slice_bytes(map, memories), index_share(memories));
     let mut loss = Loss::default();

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::loss::{Loss, loss};
+use super::loss::{Loss, losses};
 use super::map::{Map, Member, Range};
 use super::picture::picture;
 use super::style::{Style, Tone};
@@ -35,12 +35,6 @@ pub(super) fn print(
         writeln!(out, "{}", style.paint(tone, &line))?;
     }
     Ok(())
-}
-
-/// By cell that answers, what would follow if it ended.
-fn losses(survey: &Survey) -> BTreeMap<u32, Loss> {
-    let memories = survey.memories();
-    memories.keys().map(|cell| (*cell, loss(&survey.map, &memories, *cell))).collect()
 }
 
 /// What a cell is.
@@ -146,6 +140,10 @@ pub(super) fn verdict(loss: &Loss) -> (String, Tone) {
     if !loss.lost.is_empty() {
         let lost = numbers(loss.lost.iter().copied());
         return (format!("items of range {lost} are lost"), Tone::Bad);
+    }
+    if let Some((left, all)) = loss.few_voters {
+        let left = plural(left, "voter");
+        return (format!("{left} of {all} would be left: the map could not change"), Tone::Bad);
     }
     if !loss.lacks.is_empty() {
         let lacks =
@@ -259,6 +257,12 @@ fn worst<'a>(losses: impl Iterator<Item = &'a Loss> + Clone) -> Option<(Tone, St
     losses.clone().next()?;
     let (tone, line) = if has(|loss| !loss.lost.is_empty()) {
         (Tone::Bad, "the end of one more cell would lose items: it has the last copy of a range")
+    } else if has(|loss| loss.few_voters.is_some()) {
+        (
+            Tone::Bad,
+            "the end of one more cell would stop the ring: half of the voters or fewer would be \
+             left; start one again, or add a cell or a witness",
+        )
     } else if has(|loss| !loss.lacks.is_empty()) {
         (
             Tone::Warn,
@@ -343,6 +347,7 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             "clock_ahead_s": answer.map(|answer| answer.map.clock_ahead_s),
             "not_heard": answer.map(|answer| not_heard(answer).collect::<Vec<_>>()),
             "if_it_ends": loss.map(|loss| json!({
+                "map_can_change": loss.few_voters.is_none(),
                 "evicts": !loss.lacks.is_empty(),
                 "lacks_bytes": loss.lacks,
                 "ranges_lost": loss.lost,
@@ -386,4 +391,60 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
         "witnesses": map.witnesses().map(witness).collect::<Vec<_>>(),
         "ranges": map.ranges.iter().map(range).collect::<Vec<_>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::survey::Memory;
+    use super::*;
+
+    /// What is said if the cells `answer`, of a ring with these voters, whose only range is at the
+    /// first two cells.
+    fn said(voters: &[u32], answer: &[u32], copies: usize) -> (String, String, Value) {
+        let mut map =
+            Map { version: 1, copies_wanted: copies, voters: voters.to_vec(), ..Map::default() };
+        map.ranges = vec![Range { id: 1, primary: answer[0], ..Range::default() }];
+        map.ranges[0].copies = answer[1..copies].to_vec();
+        let asked = |id: &u32| {
+            let memory = Memory { limit: 1 << 20, ..Memory::default() };
+            let answer = Ok(Answer { map: map.clone(), memory, time_s: 0, evictions: 0 });
+            (*id, Asked { at: String::new(), answer })
+        };
+        let survey = Survey { cells: answer.iter().map(asked).collect(), map: map.clone() };
+        let losses = losses(&survey);
+        let last = findings(&survey, &losses).pop().expect("a line").1;
+        let ends = &to_json(&survey, &losses)["cells"][0]["if_it_ends"];
+        (verdict(&losses[&answer[0]]).0, last, ends["map_can_change"].clone())
+    }
+
+    #[test]
+    fn where_too_few_voters_would_be_left_the_end_of_a_cell_stops_the_ring() {
+        let nothing = ("nothing is evicted", "the end of any one cell would evict nothing", true);
+        let stops = "the end of one more cell would stop the ring: half of the voters or fewer \
+                     would be left; start one again, or add a cell or a witness";
+        let of_five = "2 voters of 5 would be left: the map could not change";
+        let of_three = "1 voter of 3 would be left: the map could not change";
+        let of_one = "0 voters of 1 would be left: the map could not change";
+        type Case<'a> = (&'a [u32], &'a [u32], (&'a str, &'a str, bool));
+        let cases: [Case<'_>; 6] = [
+            (&[1, 2, 3, 4, 5], &[1, 2, 3, 4], nothing),
+            (&[1, 2, 3, 4, 5], &[1, 2, 3], (of_five, stops, false)),
+            (&[1, 2, 3], &[1, 2, 3], nothing),
+            (
+                &[1, 2, 3],
+                &[1, 4, 5],
+                ("0 voters of 3 would be left: the map could not change", stops, false),
+            ),
+            // Nobody leads the ranges of any cell that ends then.
+            (&[1, 2, 3], &[4, 5, 1], (of_three, stops, false)),
+            (&[1], &[1, 2, 3], (of_one, stops, false)),
+        ];
+        for (voters, answer, expected) in cases {
+            let (verdict, last, can_change) = said(voters, answer, 2);
+            assert_eq!(
+                (&*verdict, &*last, can_change),
+                (expected.0, expected.1, json!(expected.2))
+            );
+        }
+    }
 }

@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::client::{Client, NoAnswer};
-use super::loss::loss;
+use super::loss::losses;
 use super::map::Map;
 use super::ring::verdict;
 use super::survey::Survey;
-use super::table::{numbers, plural};
+use super::table::numbers;
 use super::wanted::Wanted;
 
 /// How long the cell may take to end, and the others to copy what it had.
@@ -66,16 +66,9 @@ fn ended(cell: u32, short: &[u32], as_json: bool) -> String {
 
 /// What speaks against the end of `cell`.
 fn obstacle(survey: &Survey, cell: u32) -> Option<String> {
-    let (map, follows) = (&survey.map, loss(&survey.map, &survey.memories(), cell));
-    if !follows.lost.is_empty() || !follows.lacks.is_empty() {
-        return Some(verdict(&follows).0);
-    }
-    let voters = map.voters.len();
-    let left = survey.living_voters().into_iter().filter(|id| *id != cell).count();
-    let changes = left * 2 > voters || !map.voters.contains(&cell);
-    (!changes).then(|| {
-        format!("{} of {voters} would be left: the map could not change", plural(left, "voter"))
-    })
+    let follows = losses(survey).remove(&cell)?;
+    let is_free = follows.lost.is_empty() && follows.lacks.is_empty();
+    (!is_free || follows.few_voters.is_some()).then(|| verdict(&follows).0)
 }
 
 /// Waits until no range has `cell`, and each has its copies. The ranges that lack some.
