@@ -51,7 +51,7 @@ pub(crate) fn decode<'o>(token: &[u8], out: &'o mut [u8]) -> &'o [u8] {
 }
 
 /// Appends `bytes` in base64.
-pub(crate) fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn encode(out: &mut Vec<u8>, bytes: &[u8]) {
     for triple in bytes.chunks(3) {
         let mut word = [0; 4];
         word[..triple.len()].copy_from_slice(triple);

@@ -47,6 +47,12 @@ impl<'a> KeyToken<'a> {
         Self { token: key.0, binary: false }
     }
 
+    /// A token in base64. `None` if it is longer than a key, or does not decode.
+    #[must_use]
+    pub fn binary(token: &'a [u8]) -> Option<Self> {
+        Key::new(token).and_then(|key| Self::plain(key).decoding())
+    }
+
     /// The same token, read as base64. `None` if it does not decode.
     pub(crate) fn decoding(self) -> Option<Self> {
         base64::decoded_len(self.token).map(|_| Self { binary: true, ..self })
@@ -84,6 +90,8 @@ mod tests {
     #[test]
     fn base64_keys_decode_into_the_scratch() {
         let token = KeyToken::plain(Key(b"Zm9v")).decoding().expect("base64");
+        assert_eq!(KeyToken::binary(b"Zm9v"), Some(token));
+        assert_eq!([&[b'A'; 252][..], b"", b"a b="].map(KeyToken::binary), [None; 3]);
         assert_eq!(token.key(&mut [0; KEY_BYTES_MAX]).as_bytes(), b"foo");
         assert_eq!((token.token(), token.is_binary()), (&b"Zm9v"[..], true));
         assert_eq!(KeyToken::plain(Key(b"Zm9")).decoding(), None);

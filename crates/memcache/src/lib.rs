@@ -62,6 +62,7 @@ mod request;
 mod text;
 mod write;
 
+pub use base64::encode as encode_base64;
 pub use expiry::{Expiry, RELATIVE_MAX_S, expiry};
 pub use key::{Key, KeyScratch, KeyToken};
 pub use keys::Keys;

@@ -1,13 +1,13 @@
 //! `stats ring`: the map that this cell goes by, and what it does itself. `stats ring log`: how the
-//! map has changed. `stats ring key KEY`: what this cell itself holds of a key. `stats ring forgive
-//! RANGE EPOCH CONFIG` and `stats ring recover VERSION` are no reports: an operator says that all
-//! copies of a range are lost, or that the voters are.
+//! map has changed. `stats ring key KEY`: what this cell itself holds of a key; with a `b` after
+//! it, KEY is in base64. `stats ring forgive RANGE EPOCH CONFIG` and `stats ring recover VERSION`
+//! are no reports: an operator says that all copies of a range are lost, or that the voters are.
 
 use super::cell::{Finding, RingCell};
 use super::history::Past;
 use crate::worker::Worker;
 use base::{Now, SliceId};
-use memcache::{KEY_BYTES_MAX, Refusal, Words, reply};
+use memcache::{KEY_BYTES_MAX, KeyToken, Refusal, Words, reply};
 use ring::{Agreement, CellId, Map, RangeId, Stamp};
 use session::Reply;
 use std::fmt::Display;
@@ -40,6 +40,14 @@ pub(crate) fn report(
         }
         (Some(b"key"), Some(key), None) if key.len() <= KEY_BYTES_MAX => {
             held(worker, ring, (key, now), out);
+        }
+        (Some(b"key"), Some(token), Some(b"b")) => {
+            let Some(token) = KeyToken::binary(token) else {
+                out.extend_from_slice(Refusal::BadFormat.line());
+                return;
+            };
+            let mut scratch = [0; KEY_BYTES_MAX];
+            held(worker, ring, (token.key(&mut scratch).as_bytes(), now), out);
         }
         _ => {
             out.extend_from_slice(Refusal::UnknownCommand.line());

@@ -54,6 +54,9 @@ enum CtlCommand {
         /// The keys
         #[arg(required = true)]
         keys: Vec<String>,
+        /// The keys are written in hexadecimal digits, as keys --json shows those that are no text
+        #[arg(long)]
+        hex: bool,
     },
     /// List every key once, whatever cell has it
     Keys {
@@ -178,7 +181,7 @@ impl From<CtlArgs> for Wanted {
         let CtlArgs { command, server, timeout, json } = args;
         let question = match command {
             CtlCommand::Ring { watch } => Question::Ring { every: watch },
-            CtlCommand::WhoHas { keys } => Question::WhoHas { keys },
+            CtlCommand::WhoHas { keys, hex } => Question::WhoHas { keys, are_hex: hex },
             CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
             CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },
             CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },

@@ -138,10 +138,7 @@ fn show(
     let Listed { key, size_bytes, expiry_s } = listed;
     if as_json {
         // Bytes that are no text are replaced, and the key is repeated in hexadecimal digits.
-        let text = String::from_utf8_lossy(key);
-        let hex = std::str::from_utf8(key)
-            .is_err()
-            .then(|| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        let (text, hex) = (String::from_utf8_lossy(key), in_hex(key));
         let line = json!({
             "key": text,
             "key_hex": hex,
@@ -154,6 +151,12 @@ fn show(
     }
     let (size, expires) = (bytes(*size_bytes), expiry_s.map_or_else(|| "never".to_owned(), date));
     Ok(writeln!(out, "{size:>7}  {expires:<19}  {cell:<4}  {}", key.escape_ascii())?)
+}
+
+/// A key in hexadecimal digits, if it is no text.
+pub(super) fn in_hex(key: &[u8]) -> Option<String> {
+    let is_text = std::str::from_utf8(key).is_ok();
+    (!is_text).then(|| key.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

@@ -81,7 +81,9 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
             let clears = style.clears && !wanted.json;
             watch(*every, clears, out, |out| Ok(ring::print(&take()?, wanted.json, style, out)?))?;
         }
-        Question::WhoHas { keys } => return who_has::print(&take()?, keys, wanted, style, out),
+        Question::WhoHas { keys, are_hex } => {
+            return who_has::print(&take()?, (keys, *are_hex), wanted, style, out);
+        }
         Question::Keys { prefix, limit } => {
             return keys::print(&take()?, (prefix, *limit), wanted, out);
         }

@@ -27,6 +27,8 @@ pub enum Question {
     WhoHas {
         /// The keys.
         keys: Vec<String>,
+        /// Whether they are written in hexadecimal digits.
+        are_hex: bool,
     },
     /// Which keys there are.
     Keys {

@@ -1,25 +1,25 @@
 //! `ctl who-has`: the range of each key, who leads and copies it, and which of them have it.
 //!
 //! Each cell is asked for what it holds itself (`stats ring key KEY`): a request for the key would
-//! be answered by its primary, whatever cell gets it.
+//! be answered by its primary, whatever cell gets it. A key that a line cannot hold is sent in
+//! base64, as meta commands send it.
 
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
 
 use base::SliceId;
+use memcache::KEY_BYTES_MAX;
 use serde_json::{Value, json};
 
 use super::client::Client;
+use super::keys::in_hex;
 use super::map::Range;
 use super::report::find;
 use super::style::{Style, Tone};
 use super::survey::Survey;
 use super::table::{Table, bytes, numbers};
 use super::wanted::Wanted;
-
-/// Bytes of a key, at most.
-const KEY_BYTES_MAX: usize = 250;
 
 /// What a cell holds of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,15 +37,16 @@ enum Held {
 /// Prints the table. The code is 1 if no cell that answers holds one of the keys.
 pub(super) fn print(
     survey: &Survey,
-    keys: &[String],
+    (keys, are_hex): (&[String], bool),
     wanted: &Wanted,
     style: Style,
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
-    if let Some(bad) = keys.iter().find(|key| !is_plain(key)) {
-        let what = "a key has 1 to 250 bytes, without spaces and control characters";
-        return Err(format!("{bad:?}: {what}").into());
-    }
+    let read = |text: &String| {
+        let key = if are_hex { from_hex(text) } else { Ok(text.as_bytes().to_vec()) };
+        key.and_then(|key| Ok((word(&key)?, key))).map_err(|wrong| format!("{text:?}: {wrong}"))
+    };
+    let keys: Vec<_> = keys.iter().map(read).collect::<Result<_, _>>()?;
     if survey.map.ranges.is_empty() {
         return Err("the ring has not formed: no cell has a key; see `volvox ctl ring`".into());
     }
@@ -53,12 +54,12 @@ pub(super) fn print(
     let mut table =
         Table::new(&["key", ">slice", ">range", ">primary", "copies", "has it", ">bytes"]);
     let mut code = 0;
-    for key in keys {
-        let slice = SliceId::of(key.as_bytes()).index();
+    for (word, key) in &keys {
+        let slice = SliceId::of(key).index();
         let Some(range) = survey.map.range_of(slice) else { continue };
         let holders = range.in_sync().chain(range.learner).map(|cell| {
             let client = clients.entry(cell).or_insert_with(|| connect(survey, cell, wanted));
-            (cell, ask(client, key))
+            (cell, ask(client, word))
         });
         let holders: Vec<_> = holders.collect();
         if !holders.iter().any(|(_, held)| matches!(held, Held::Item { .. })) {
@@ -76,9 +77,25 @@ pub(super) fn print(
     Ok(code)
 }
 
-fn is_plain(key: &str) -> bool {
-    let is_long = key.is_empty() || key.len() > KEY_BYTES_MAX;
-    !is_long && key.bytes().all(|byte| byte > b' ' && byte != 0x7f)
+/// The bytes of a key that is written in hexadecimal digits.
+fn from_hex(text: &str) -> Result<Vec<u8>, &'static str> {
+    let digits: Option<Vec<_>> = text.chars().map(|digit| digit.to_digit(16)).collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2));
+    let digits = digits.ok_or("--hex takes two hexadecimal digits for each byte")?;
+    Ok(digits.chunks(2).map(|byte| (byte[0] << 4 | byte[1]) as u8).collect())
+}
+
+/// How a request names `key`: as it is, or in base64, where a line cannot hold it.
+fn word(key: &[u8]) -> Result<String, &'static str> {
+    let is_plain = |text: &&str| !text.contains(|it: char| it == ' ' || it.is_control());
+    let plain = std::str::from_utf8(key).ok().filter(is_plain);
+    let (mut token, flag) = plain.map_or((Vec::new(), " b"), |text| (text.into(), ""));
+    if plain.is_none() {
+        memcache::encode_base64(&mut token, key);
+    }
+    let fits = (1..=KEY_BYTES_MAX).contains(&token.len());
+    fits.then(|| String::from_utf8_lossy(&token).into_owned() + flag)
+        .ok_or("a key has 1 to 250 bytes, in base64 where it has spaces or control characters")
 }
 
 fn connect(survey: &Survey, cell: u32, wanted: &Wanted) -> Result<Client, String> {
@@ -87,9 +104,10 @@ fn connect(survey: &Survey, cell: u32, wanted: &Wanted) -> Result<Client, String
     Client::connect(&asked.at, wanted.timeout).map_err(|error| error.to_string())
 }
 
-fn ask(client: &mut Result<Client, String>, key: &str) -> Held {
+fn ask(client: &mut Result<Client, String>, word: &str) -> Held {
     let asked = client.as_mut().map_err(|reason| reason.clone()).and_then(|client| {
-        let report = client.stats(&format!("ring key {key}")).map_err(|error| error.to_string())?;
+        let report =
+            client.stats(&format!("ring key {word}")).map_err(|error| error.to_string())?;
         let value = |name| find::<u64>(&report, name).map_err(|error| error.to_string());
         let holds: String = find(&report, "holds").map_err(|error| error.to_string())?;
         if holds == "no" {
@@ -100,7 +118,7 @@ fn ask(client: &mut Result<Client, String>, key: &str) -> Held {
     asked.unwrap_or_else(Held::Unknown)
 }
 
-fn row(key: &str, slice: usize, range: &Range, holders: &[(u32, Held)]) -> Vec<(String, Tone)> {
+fn row(key: &[u8], slice: usize, range: &Range, holders: &[(u32, Held)]) -> Vec<(String, Tone)> {
     let item = |(cell, held): &(u32, Held)| match held {
         Held::Item { bytes, cas } => Some((*cell, *bytes, *cas)),
         _ => None,
@@ -128,7 +146,7 @@ fn row(key: &str, slice: usize, range: &Range, holders: &[(u32, Held)]) -> Vec<(
         None => copies,
     };
     vec![
-        plain(key.to_owned()),
+        plain(key.escape_ascii().to_string()),
         plain(slice.to_string()),
         plain(range.id.to_string()),
         plain(range.primary.to_string()),
@@ -138,7 +156,7 @@ fn row(key: &str, slice: usize, range: &Range, holders: &[(u32, Held)]) -> Vec<(
     ]
 }
 
-fn to_json(key: &str, slice: usize, range: &Range, holders: &[(u32, Held)]) -> Value {
+fn to_json(key: &[u8], slice: usize, range: &Range, holders: &[(u32, Held)]) -> Value {
     let holder = |(cell, held): &(u32, Held)| match held {
         Held::Item { bytes, cas } => {
             json!({ "cell": cell, "holds": true, "bytes": bytes, "cas": cas })
@@ -147,7 +165,8 @@ fn to_json(key: &str, slice: usize, range: &Range, holders: &[(u32, Held)]) -> V
         Held::Unknown(reason) => json!({ "cell": cell, "holds": null, "reason": reason }),
     };
     json!({
-        "key": key,
+        "key": String::from_utf8_lossy(key),
+        "key_hex": in_hex(key),
         "slice": slice,
         "range": range.id,
         "primary": range.primary,
@@ -174,7 +193,7 @@ mod tests {
         ];
         for (held, has, tone, size) in cases {
             let holders: Vec<_> = [2, 3, 1].into_iter().zip(held).collect();
-            let row = row("k", 9, &range, &holders);
+            let row = row(b"k", 9, &range, &holders);
             assert_eq!(row[5], (has.to_owned(), tone));
             let texts: Vec<_> = row.iter().map(|(text, _)| text.as_str()).collect();
             assert_eq!(texts, ["k", "9", "7", "2", "1,3", has, size]);
@@ -182,18 +201,30 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_a_line_cannot_hold_are_refused() {
-        let (long, longest) = ("k".repeat(251), "k".repeat(250));
-        for (key, plain) in [
-            ("a", true),
-            ("\u{e4}", true),
-            (&*longest, true),
-            (&*long, false),
-            ("", false),
-            ("a b", false),
-            ("a\n", false),
+    fn keys_that_a_line_cannot_hold_are_asked_for_in_base64() {
+        let long = |count| "k".repeat(count);
+        let spaces = |count| " ".repeat(count);
+        for (key, asked) in [
+            ("a", "a"),
+            ("\u{e4}", "\u{e4}"),
+            ("a b", "YSBi b"),
+            ("a\tb", "YQli b"),
+            (&*long(250), &*long(250)),
         ] {
-            assert_eq!(is_plain(key), plain, "{key:?}");
+            assert_eq!(word(key.as_bytes()), Ok(asked.to_owned()), "{key:?}");
+        }
+        assert_eq!(word(b"\xff"), Ok("/w== b".to_owned()));
+        assert_eq!(word(spaces(186).as_bytes()).map(|it| it.len()), Ok(248 + 2));
+        for key in [&*long(251), &*spaces(187), ""] {
+            assert!(word(key.as_bytes()).is_err_and(|it| it.starts_with("a key has 1 to 250")));
+        }
+    }
+
+    #[test]
+    fn keys_are_read_in_hexadecimal_digits() {
+        assert_eq!(from_hex("6bFf"), Ok(vec![0x6b, 0xff]));
+        for bad in ["6", "6b+f", "kk", "\u{e4}6"] {
+            assert!(from_hex(bad).is_err(), "{bad}");
         }
     }
 }

@@ -109,6 +109,16 @@ fn each_key_is_listed_once_and_found_at_its_copies() {
         assert!(cells.iter().all(|cell| cell["holds"] == json!(true)), "{line}");
         assert_eq!(cells[0]["cas"], cells[1]["cas"]);
     }
+    // Those that only a meta command can name.
+    let mut client = Client::connect(ring.clients[0]);
+    let named: [(&str, &str, &[&str]); 3] =
+        [("YSBi", "a b", &[]), ("YQli", "a\tb", &[]), ("YSD/", "6120ff", &["--hex"])];
+    for (token, key, flags) in named {
+        assert_eq!(client.ask(&format!("ms {token} 1 b\r\nx\r\n")), "HD");
+        let (code, text) = ctl(&ring, 1, &[&["who-has", key, "--json"], flags].concat());
+        assert!(code == 0 && text.contains("\"holds\":true"), "{text}");
+    }
+    assert_eq!(client.ask("stats ring key YSB b\r\n"), "CLIENT_ERROR bad command line format");
     let (code, text) = ctl(&ring, 0, &["who-has", "absent"]);
     assert!(code == 1 && text.contains("no cell"), "{text}");
 }
