@@ -71,6 +71,7 @@ enum CtlCommand {
     /// shutdown
     Stop {
         /// Its number, as ctl ring shows it
+        #[arg(value_parser = number)]
         cell: u32,
         /// Skip the check of items, memory and voters
         #[arg(long)]
@@ -79,6 +80,7 @@ enum CtlCommand {
     /// Begin a range again empty whose copies are all lost
     Forgive {
         /// Its number, as ctl ring shows it
+        #[arg(value_parser = number)]
         range: u32,
         /// Do it; without, only say what would be lost
         #[arg(long)]
@@ -87,6 +89,7 @@ enum CtlCommand {
     /// Make a cell the only voter, where more than half of the voters are lost for ever
     Recover {
         /// Its number, as ctl ring shows it
+        #[arg(value_parser = number)]
         cell: u32,
         /// Do it; without, only say what would be lost
         #[arg(long)]
@@ -97,7 +100,7 @@ enum CtlCommand {
     Tier(TierCommand),
     /// Show how the map has changed, and why
     Log {
-        /// At most this number of changes, the latest
+        /// At most this number of changes, the latest; 0 shows all
         #[arg(long, default_value_t = 50)]
         limit: usize,
     },
@@ -169,6 +172,11 @@ fn run(text: &str) -> Result<u32, String> {
         .map_err(|_| "expected the hexadecimal number in the name map/RUN/...".to_owned())
 }
 
+/// Reads the number of a cell or a range.
+fn number(text: &str) -> Result<u32, String> {
+    text.parse().map_err(|_| "expected a number from 0 on, as ctl ring shows it".to_owned())
+}
+
 /// Reads a time of 0.001 to 3,600 seconds.
 pub(super) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|seconds| (0.001..=SECONDS_MAX).contains(seconds));
@@ -200,5 +208,28 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Log { limit } => Question::Log { limit },
         };
         Self { servers: server, timeout, json, question }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Whole {
+        #[command(flatten)]
+        _args: CtlArgs,
+    }
+
+    #[test]
+    fn what_is_no_number_is_named_with_what_is_expected() {
+        for command in ["stop", "forgive", "recover"] {
+            let error = Whole::try_parse_from(["ctl", command, "x"]).expect_err("it is none");
+            let error = error.to_string();
+            let names = error.contains("invalid value 'x'") && error.contains("expected a number");
+            assert!(names, "{command}: {error}");
+        }
     }
 }

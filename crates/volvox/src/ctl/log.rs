@@ -28,7 +28,7 @@ struct Change {
     lines: Vec<String>,
 }
 
-/// Prints the latest changes, at most `limit`.
+/// Prints the latest changes, at most `limit` if that is not zero.
 pub(super) fn print(
     survey: &Survey,
     limit: usize,
@@ -46,7 +46,7 @@ pub(super) fn print(
         }
     }
     let changes = merge(all);
-    let latest = &changes[changes.len().saturating_sub(limit)..];
+    let latest = latest(&changes, limit);
     if wanted.json {
         for Change { before, version, time_s, cause, lines } in latest {
             let time_s = (*time_s != 0).then_some(time_s);
@@ -63,6 +63,11 @@ pub(super) fn print(
     }
     write!(out, "{}", table(latest).render(style))?;
     Ok(())
+}
+
+fn latest(changes: &[Change], limit: usize) -> &[Change] {
+    let limit = if limit == 0 { usize::MAX } else { limit };
+    &changes[changes.len().saturating_sub(limit)..]
 }
 
 /// Reads `stats ring log`.
@@ -143,6 +148,7 @@ mod tests {
         let seen: Vec<_> =
             merged.iter().map(|it| (it.before, it.version, it.time_s - 1_800_000_000)).collect();
         assert_eq!(seen, [(0, 1, 1), (1, 2, 2), (2, 3, 6)]);
+        assert_eq!([0, 1, 2, 3, 4].map(|limit| latest(&merged, limit).len()), [3, 1, 2, 3, 3]);
         let expected = "\
 time (UTC)           map  cause                           change
 2027-01-15 08:00:01    1  a cell asks to join             cell 1 has joined

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::client::{Client, NoAnswer};
 use super::map::{Map, Range};
 use super::survey::Survey;
-use super::table::numbers;
+use super::table::{numbers, ranges};
 use super::wanted::Wanted;
 
 /// How long it may take: a voter counts as lost after five seconds.
@@ -80,17 +80,17 @@ fn warning(survey: &Survey, (cell, map): (u32, &Map), as_json: bool) -> String {
     let living = survey.living_voters();
     let lost = map.voters.iter().copied().filter(|voter| !living.contains(voter));
     let gone = |range: &&Range| !range.in_sync().any(|id| answers(&id));
-    let unheld = map.ranges.iter().filter(gone).map(|range| range.id);
+    let unheld: Vec<_> = map.ranges.iter().filter(gone).map(|range| range.id).collect();
     let version = map.version;
     if as_json {
-        let (lost, unheld) = (lost.collect::<Vec<_>>(), unheld.collect::<Vec<_>>());
+        let lost: Vec<_> = lost.collect();
         let warning = json!({
             "cell": cell, "recovered": false, "goes_on_from_map": version, "voters_lost": lost,
             "ranges_without_a_cell": unheld,
         });
         return format!("{warning}\n");
     }
-    let (lost, unheld) = (numbers(lost), numbers(unheld));
+    let lost = numbers(lost);
     let mut text = format!(
         "voters that do not answer: {lost}. If cell {cell} is recovered, it goes on from map \
          {version} as the only voter.\n\
@@ -99,9 +99,9 @@ fn warning(survey: &Survey, (cell, map): (u32, &Map), as_json: bool) -> String {
          clients: end its process first. If it returns with its directory, it has no vote, and\n\
          nothing of the items.\n"
     );
-    if unheld != "-" {
-        text +=
-            &format!("No cell that answers has ranges {unheld}: see ctl forgive, afterwards.\n");
+    if !unheld.is_empty() {
+        let unheld = ranges(&unheld);
+        text += &format!("No cell that answers has {unheld}: see ctl forgive, afterwards.\n");
     }
     text + "Then add --yes.\n"
 }
@@ -194,6 +194,6 @@ mod tests {
         assert_eq!(text, format!("{expected}\n"));
         let text = warning(&survey, (3, &survey.map), false);
         assert!(text.contains("voters that do not answer: 1,2"), "{text}");
-        assert!(text.contains("has ranges 1: see ctl forgive"), "{text}");
+        assert!(text.contains("has range 1: see ctl forgive"), "{text}");
     }
 }

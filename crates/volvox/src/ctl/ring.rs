@@ -10,7 +10,7 @@ use super::map::{Map, Member, Range};
 use super::picture::picture;
 use super::style::{Style, Tone};
 use super::survey::{Answer, Asked, Survey};
-use super::table::{Table, bytes, numbers, plural};
+use super::table::{Table, bytes, numbers, plural, ranges};
 use super::time::{date, span};
 
 /// A clock that is further from the time of the ring is wrong.
@@ -138,8 +138,7 @@ fn cells(survey: &Survey, losses: &BTreeMap<u32, Loss>, style: Style) -> Table {
 /// What follows from the end of a cell, in a few words.
 pub(super) fn verdict(loss: &Loss) -> (String, Tone) {
     if !loss.lost.is_empty() {
-        let lost = numbers(loss.lost.iter().copied());
-        return (format!("items of range {lost} are lost"), Tone::Bad);
+        return (format!("items of {} are lost", ranges(&loss.lost)), Tone::Bad);
     }
     if let Some((left, all)) = loss.few_voters {
         let left = plural(left, "voter");

@@ -84,6 +84,12 @@ pub(super) fn numbers(numbers: impl IntoIterator<Item = u32>) -> String {
     runs.collect::<Vec<_>>().join(",")
 }
 
+/// The ranges with these numbers: `range 3`, `ranges 1-3`.
+pub(super) fn ranges(ids: &[u32]) -> String {
+    let end = if ids.len() == 1 { "" } else { "s" };
+    format!("range{end} {}", numbers(ids.iter().copied()))
+}
+
 /// `text` with an `s` unless `count` is one.
 pub(super) fn plural(count: usize, text: &str) -> String {
     let end = if count == 1 { "" } else { "s" };
@@ -123,6 +129,7 @@ cell  bytes  state   why
         {
             assert_eq!(numbers(list), text);
         }
+        assert_eq!([&[3][..], &[1, 2, 3]].map(ranges), ["range 3", "ranges 1-3"]);
         assert_eq!([plural(1, "cell"), plural(2, "cell")], ["1 cell", "2 cells"]);
     }
 }

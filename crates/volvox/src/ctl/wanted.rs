@@ -98,7 +98,7 @@ pub enum Question {
     },
     /// How the map has changed.
     Log {
-        /// The latest changes, at most this number.
+        /// The latest changes, at most this number; 0 is no limit.
         limit: usize,
     },
 }

@@ -31,6 +31,13 @@ const RANDOM: &str = "/dev/urandom";
 /// What takes what the workers have found.
 type Finder = Box<dyn Fn(Seen) + Send + Sync>;
 
+/// Refuses the path of a directory, which `setting` names, where something else is there.
+pub(super) fn is_no_file(setting: &str, path: &Path) -> Result<(), String> {
+    let (is_free, shown) = (path.is_dir() || !path.exists(), path.display());
+    let wrong = || format!("{setting} {shown}: it is a file; name a directory, or remove it");
+    is_free.then_some(()).ok_or_else(wrong)
+}
+
 /// A cell that is about to be one of a ring.
 pub(super) struct Joining {
     starting: Starting,
@@ -59,6 +66,7 @@ impl Joining {
     ) -> Result<Option<Self>, Box<dyn Error>> {
         let ring = &settings.ring;
         let Some(directory) = ring.directory.clone() else { return Ok(None) };
+        is_no_file("ring.directory", &directory)?;
         let path = ring.secret_file.as_deref().expect("invariant: settings were checked");
         let secret = read_secret(path)?;
         let random = OpenRandom::open()?;
@@ -231,4 +239,22 @@ pub(super) fn address(name: &str, of: &[config::Listen]) -> Result<SocketAddr, B
     let found = listen.resolve().map_err(|error| format!("{name} {listen}: {error}"))?;
     let first = found.into_iter().next();
     first.ok_or_else(|| format!("{name} {listen}: the name has no address; write one").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scratch::Scratch;
+
+    #[test]
+    fn a_file_is_no_directory_of_a_cell() {
+        let scratch = Scratch::new("member");
+        let (file, absent) = (scratch.path("file"), scratch.path("absent"));
+        fs::write(&file, "").expect("it can be written");
+        let refused = is_no_file("ring.directory", &file).expect_err("it is a file");
+        assert!(refused.starts_with("ring.directory "), "{refused}");
+        assert!(refused.ends_with("it is a file; name a directory, or remove it"), "{refused}");
+        let directory = absent.parent().expect("it is in one");
+        assert_eq!([&absent, directory].map(|it| is_no_file("x", it)), [Ok(()), Ok(())]);
+    }
 }

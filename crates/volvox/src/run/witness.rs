@@ -14,7 +14,7 @@ use drivers::Clock;
 use ring::{Addresses, CellId, Change, Map, Memory, Outcome, Outlook, RangeId};
 
 use super::keeping::{end, log_change};
-use super::member::{OpenRandom, RingClock, address, read_secret};
+use super::member::{OpenRandom, RingClock, address, is_no_file, read_secret};
 use crate::config::{Listen, LogSettings};
 use crate::logging;
 use crate::process::{Request, Signals};
@@ -40,6 +40,7 @@ pub fn witness(wanted: &WantedWitness) -> Result<u8, Box<dyn Error>> {
     logging::start(&LogSettings::default())?;
     let mut signals = Signals::new()?;
     let (clock, random) = (Clock::new(), OpenRandom::open()?);
+    is_no_file("--directory", &wanted.directory)?;
     let one = std::slice::from_ref;
     let at = address("--listen", one(&wanted.listen))?;
     let seeds = wanted.seeds.iter().map(|seed| address("--seeds", one(seed)));
