@@ -23,8 +23,8 @@ const LOOK: Duration = Duration::from_millis(10);
 /// The processes, in the order of the plan.
 pub(super) struct Children(Vec<Option<Running>>);
 
-/// A process, and when it was started.
-struct Running(Child, Instant);
+/// A process, when it was started, and how long its log was then.
+struct Running(Child, Instant, u64);
 
 /// A cell that has ended.
 pub(super) struct Ended {
@@ -34,15 +34,17 @@ pub(super) struct Ended {
     pub(super) ran: Duration,
     process: u32,
     status: ExitStatus,
+    log_start: u64,
 }
 
 impl Ended {
-    /// What people read: with the last line of its log, if it has ended by itself.
+    /// What people read: with the reason that its log has, if it has ended by itself.
     pub(super) fn describe(&self, plan: &Plan) -> String {
         let number = plan.cells[self.cell].number;
         let (process, status, path) = (self.process, self.status, plan.log(number));
-        let said = fs::read_to_string(&path).unwrap_or_default();
-        let said = said.lines().next_back().filter(|_| self.signal().is_none());
+        let log = fs::read(&path).unwrap_or_default();
+        let log = String::from_utf8_lossy(log.get(self.log_start as usize..).unwrap_or_default());
+        let said = reason(&log).filter(|_| self.signal().is_none());
         let said = said.map_or_else(String::new, |line| format!(" ({line})"));
         let log = path.display();
         format!("cell {number} (process {process}) has ended, {status}{said}; its log is {log}")
@@ -80,7 +82,7 @@ impl Children {
 
     /// Whether one of them has ended.
     fn has_ended(&mut self) -> io::Result<bool> {
-        for Running(child, _) in self.0.iter_mut().flatten() {
+        for Running(child, ..) in self.0.iter_mut().flatten() {
             if child.try_wait()?.is_some() {
                 return Ok(true);
             }
@@ -90,17 +92,17 @@ impl Children {
 
     /// Their numbers; 0 for one that does not run.
     pub(super) fn processes(&self) -> impl Iterator<Item = u32> {
-        self.0.iter().map(|running| running.as_ref().map_or(0, |Running(child, _)| child.id()))
+        self.0.iter().map(|running| running.as_ref().map_or(0, |Running(child, ..)| child.id()))
     }
 
     /// A cell that has ended since the last time.
     pub(super) fn take_ended(&mut self) -> io::Result<Option<Ended>> {
         for (cell, slot) in self.0.iter_mut().enumerate() {
-            let Some(Running(child, since)) = slot else { continue };
+            let Some(Running(child, since, log_start)) = slot else { continue };
             if let Some(status) = child.try_wait()? {
-                let (process, ran) = (child.id(), since.elapsed());
+                let (process, ran, log_start) = (child.id(), since.elapsed(), *log_start);
                 *slot = None;
-                return Ok(Some(Ended { cell, ran, process, status }));
+                return Ok(Some(Ended { cell, ran, process, status, log_start }));
             }
         }
         Ok(None)
@@ -123,12 +125,12 @@ impl Children {
 impl Drop for Children {
     fn drop(&mut self) {
         let running = || self.0.iter().flatten();
-        for Running(child, _) in running() {
+        for Running(child, ..) in running() {
             // An error means that it has ended.
             let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
         }
         let start = Instant::now();
-        for Running(child, _) in self.0.iter_mut().flatten() {
+        for Running(child, ..) in self.0.iter_mut().flatten() {
             while matches!(child.try_wait(), Ok(None)) && start.elapsed() < ENDING {
                 sleep(LOOK);
             }
@@ -141,6 +143,7 @@ impl Drop for Children {
 fn start(plan: &Plan, cell: &CellPlan, flags: &[String]) -> io::Result<Running> {
     let log = plan.log(cell.number);
     let log = OpenOptions::new().create(true).append(true).open(log)?;
+    let log_start = log.metadata()?.len();
     let child = Command::new(std::env::current_exe()?)
         .arg("serve")
         .args(plan.flags(cell, flags))
@@ -149,5 +152,30 @@ fn start(plan: &Plan, cell: &CellPlan, flags: &[String]) -> io::Result<Running> 
         .stdout(log.try_clone()?)
         .stderr(log)
         .spawn()?;
-    Ok(Running(child, Instant::now()))
+    Ok(Running(child, Instant::now(), log_start))
+}
+
+/// The line of a log that says why its process has ended: what is wrong with a flag, which is
+/// followed by how to get help, or else the last line.
+fn reason(log: &str) -> Option<&str> {
+    let wrong = log.lines().find(|line| line.starts_with("error: "));
+    wrong.or_else(|| log.lines().next_back())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wrong_with_a_flag_is_the_reason_and_not_how_to_get_help() {
+        let wrong = "error: unexpected argument '--bogus' found";
+        let log =
+            format!("{wrong}\n\nUsage: volvox serve\n\nFor more information, try '--help'.\n");
+        assert_eq!(reason(&log), Some(wrong));
+        assert_eq!(
+            reason("a warning\nvolvox: the port is taken\n"),
+            Some("volvox: the port is taken")
+        );
+        assert_eq!(reason(""), None);
+    }
 }

@@ -129,6 +129,11 @@ fn ports(path: &Path, cells: u16) -> Result<Vec<[u16; 2]>, Box<dyn Error>> {
             let had = kept.len();
             return Err(format!("{shown} has {had} cells, --cells {cells}: ask for {had}").into());
         }
+        for port in kept.iter().flatten() {
+            TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map_err(|error| {
+                format!("port {port} of {shown}: {error}; end what uses it, or write another there")
+            })?;
+        }
         return Ok(kept);
     }
     // All at once, so that none is given twice.
@@ -173,5 +178,13 @@ mod tests {
         assert!(first.flags(&first.cells[2], &[]).ends_with(&["--ring-seeds".to_owned(), seed]));
         let refused = Plan::make(&wanted(&directory, 4)).err().expect("another number");
         assert!(refused.to_string().ends_with("ports has 3 cells, --cells 4: ask for 3"));
+        let taken = TcpListener::bind(first.cells[1].links).expect("it is free");
+        let refused = Plan::make(&wanted(&directory, 3)).err().expect("a port is taken");
+        let refused = refused.to_string();
+        assert!(refused.starts_with(&format!("port {} of ", first.cells[1].links.port())));
+        let remedy = "end what uses it, or write another there";
+        assert!(refused.contains("/ports: ") && refused.ends_with(remedy), "{refused}");
+        drop(taken);
+        assert_eq!(make().cells, first.cells);
     }
 }
