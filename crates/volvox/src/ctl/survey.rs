@@ -1,4 +1,5 @@
-//! What all cells of a ring say, asked at about the same time.
+//! What all cells of a ring say, asked at about the same time. If one is silent until its time is
+//! over, the others are asked once more after that.
 //!
 //! The map is the newest that any of them shows: an older one names as primary a cell that is not
 //! the primary any more.
@@ -6,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::client::{Client, NoAnswer};
 use super::map::Map;
@@ -69,27 +70,43 @@ impl Survey {
     }
 
     fn around(first: Answer, server: &str, timeout: Duration) -> Self {
-        let mut map = first.map.clone();
+        let start = Instant::now();
+        let map = first.map.clone();
         let first = Asked { at: server.to_owned(), answer: Ok(first) };
-        let mut cells = BTreeMap::from([(map.cell, first)]);
+        let mut survey = Self { cells: BTreeMap::from([(map.cell, first)]), map };
+        survey.ask_new(timeout);
+        if start.elapsed() >= timeout {
+            // One was silent, and the others have answered before that.
+            let again = survey.answers().map(|(id, asked, _)| (id, asked.at.clone()));
+            survey.ask(&again.collect::<Vec<_>>(), timeout);
+            survey.ask_new(timeout);
+        }
+        survey
+    }
+
+    /// Asks every cell that the map names and that was not asked.
+    fn ask_new(&mut self, timeout: Duration) {
         for _ in 0..ROUNDS_MAX {
             // A witness has no address for clients.
-            let new = map.cells.iter().filter(|(id, cell)| {
-                let is_known = cells.contains_key(*id);
+            let new = self.map.cells.iter().filter(|(id, cell)| {
+                let is_known = self.cells.contains_key(*id);
                 !is_known && !cell.is_witness
             });
             let new: Vec<_> = new.map(|(id, cell)| (*id, cell.clients.clone())).collect();
-            for some in new.chunks(ASKED_MAX) {
-                cells.extend(ask_all(some, &map.ring, timeout));
-            }
-            let answers = cells.values().filter_map(|cell| cell.answer.as_ref().ok());
-            let newest = answers.map(|answer| &answer.map).max_by_key(|map| map.version);
-            if newest.is_none_or(|newest| newest.version <= map.version) {
+            if !self.ask(&new, timeout) {
                 break;
             }
-            map = newest.cloned().unwrap_or(map);
         }
-        Self { map, cells }
+    }
+
+    /// Asks `cells`. Whether one has a newer map.
+    fn ask(&mut self, cells: &[(u32, String)], timeout: Duration) -> bool {
+        for some in cells.chunks(ASKED_MAX) {
+            self.cells.extend(ask_all(some, &self.map.ring, timeout));
+        }
+        let newest = self.answers().map(|(.., answer)| &answer.map).max_by_key(|map| map.version);
+        let newer = newest.filter(|newest| newest.version > self.map.version).cloned();
+        newer.map(|newer| self.map = newer).is_some()
     }
 
     /// The memory of each cell that answers.
@@ -163,4 +180,56 @@ fn ask(server: &str, timeout: Duration) -> Result<Answer, Box<dyn Error>> {
         time_s: find(&general, "time")?,
         evictions: find(&general, "evictions")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    use super::*;
+
+    /// A cell whose map has another version in each answer, for two connections.
+    fn cell(listener: &TcpListener, silent: SocketAddr) {
+        for version in [5, 6] {
+            let (stream, _) = listener.accept().expect("it is asked");
+            let mut stream = BufReader::new(stream);
+            let mut request = String::new();
+            while stream.read_line(&mut request).is_ok_and(|bytes| bytes > 0) {
+                let at = listener.local_addr().expect("it listens");
+                let lines = match request.trim_end() {
+                    "stats ring" => format!(
+                        "ring r|cell 2|map_version {version}|cells_wanted 2|copies_wanted 1|\
+                         losses 0|cell:1:clients {silent}|cell:2:clients {at}"
+                    ),
+                    "stats volvox" => "budget_index 0|budget_log 0|budget_links 0|\
+                                       budget_connections 0|budget_frames 0|segment_bytes 1"
+                        .to_owned(),
+                    _ => "limit_maxbytes 9|curr_items 0|bytes 0|time 7|evictions 0".to_owned(),
+                };
+                let lines = lines.split('|').map(|line| format!("STAT {line}\r\n"));
+                let report = lines.collect::<String>() + "END\r\n";
+                stream.get_mut().write_all(report.as_bytes()).expect("it is read");
+                request.clear();
+            }
+        }
+    }
+
+    #[test]
+    fn where_a_cell_is_silent_the_others_are_asked_after_that() {
+        let listener = || TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let (answers, silent) = (listener(), listener());
+        let address = |it: &TcpListener| it.local_addr().expect("it listens");
+        let (server, at) = (address(&answers).to_string(), address(&silent));
+        let survey = thread::scope(|scope| {
+            scope.spawn(|| cell(&answers, at));
+            let survey = Survey::take(std::slice::from_ref(&server), Duration::from_secs(2));
+            // A cell that waits to be asked ends by this.
+            let _ = TcpStream::connect(&server);
+            survey.expect("one answers")
+        });
+        assert!(survey.cells[&1].answer.as_ref().is_err_and(|it| it.contains("nothing within")));
+        assert_eq!(survey.map.version, 6);
+        assert!(survey.answers().all(|(id, _, answer)| (id, answer.map.version) == (2, 6)));
+    }
 }
