@@ -177,11 +177,11 @@ mod tests {
         tail.reaches.push(Reach { from, last });
         let slice = SliceId::new(0).expect("a slice");
         let effect = Effect { key: b"key", change: Change::Remove(Removal::Deleted) };
-        for position in from + 1..=last {
+        let record = |position| {
             let version = Version::new(1, position);
-            let entry = Entry::Change { slice, version, effect, tag: None };
-            tail.add(0, &Record { position, entry }, SliceRange::ALL);
-        }
+            Record { position, entry: Entry::Change { slice, version, effect, tag: None } }
+        };
+        tail.add(0, (from + 1..=last).map(record), SliceRange::ALL);
         tail
     }
 

@@ -110,7 +110,7 @@ impl Origins {
             let lane = lock(lane);
             let last = lane.applied.unwrap_or(0);
             tail.reaches.push(Reach { from: lane.kept.from(), last });
-            lane.kept.records(last).for_each(|record| tail.add(number as u8, &record, slices));
+            tail.add(number as u8, lane.kept.records(last), slices);
         }
         tail
     }

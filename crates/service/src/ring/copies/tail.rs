@@ -62,14 +62,22 @@ impl Tail {
         Self { of, life: 0, reaches: Vec::new(), entries: Vec::new() }
     }
 
-    /// Adds an entry, if it concerns `slices` and is not in it.
-    pub(crate) fn add(&mut self, lane: u8, record: &Record<'_>, slices: SliceRange) {
-        let latest = self.entries.iter().rev().find(|(of, ..)| *of == lane);
-        let is_new = latest.is_none_or(|(_, position, _)| *position < record.position);
-        if is_new && concerns(&record.entry, slices) {
-            let mut bytes = Vec::new();
-            record.entry.encode(&mut bytes);
-            self.entries.push((lane, record.position, bytes));
+    /// Adds those of the `records` of a lane that concern `slices`, which come in their order. Of
+    /// frames that overlap, some come twice, and are added once.
+    pub(crate) fn add<'a>(
+        &mut self,
+        lane: u8,
+        records: impl IntoIterator<Item = Record<'a>>,
+        slices: SliceRange,
+    ) {
+        let mut latest = None;
+        for Record { position, entry } in records {
+            if concerns(&entry, slices) && latest.is_none_or(|latest| latest < position) {
+                let mut bytes = Vec::new();
+                entry.encode(&mut bytes);
+                self.entries.push((lane, position, bytes));
+                latest = Some(position);
+            }
         }
     }
 
@@ -176,10 +184,9 @@ mod tests {
         let slices = SliceRange::new(10..20);
         let barrier = |at: usize| Entry::Barrier(SliceRange::new(at..at + 3), 6);
         let all = [removal(10), removal(20), barrier(10), barrier(20), Entry::Skipped];
-        for (at, entry) in all.into_iter().enumerate() {
-            tail.add(1, &Record { position: 5 + at as u64, entry }, slices);
-        }
-        tail.add(1, &Record { position: 7, entry: removal(10) }, slices);
+        let records = all.into_iter().zip(5..).map(|(entry, position)| Record { position, entry });
+        let again = Record { position: 7, entry: removal(10) };
+        tail.add(1, records.chain([again]), slices);
         let said = tail.encode(CellId(1), RangeId(2), 8);
         let kinds: Vec<_> = said.iter().map(|it| it.0).collect();
         assert_eq!(kinds, [REACH_KIND, ENTRY_KIND, ENTRY_KIND]);
@@ -196,6 +203,47 @@ mod tests {
         let (reach, count) = reach_of(&head, rest).expect("a reach");
         assert_eq!((reach.life, reach.reaches, count), (5, tail.reaches, 2));
         assert!(reach_of(&head, &rest[1..]).is_none() && Head::take(&said[0].1[..20]).is_none());
+    }
+
+    /// The way that looked for the latest entry of the lane among all that were added before.
+    fn add_slowly(tail: &mut Tail, lane: u8, records: &[Record<'_>], slices: SliceRange) {
+        for record in records {
+            let latest = tail.entries.iter().rev().find(|(of, ..)| *of == lane);
+            let is_new = latest.is_none_or(|(_, position, _)| *position < record.position);
+            if is_new && concerns(&record.entry, slices) {
+                let mut bytes = Vec::new();
+                record.entry.encode(&mut bytes);
+                tail.entries.push((lane, record.position, bytes));
+            }
+        }
+    }
+
+    #[test]
+    fn lanes_of_any_shape_are_added_as_if_all_entries_before_were_looked_at() {
+        let slices = SliceRange::new(10..20);
+        // Of each lane: where each frame begins, and how many entries it has.
+        let frames = [(1, 9), (4, 3), (6, 8), (20, 5), (25, 1), (25, 4)];
+        for shape in 0_u64..1 << frames.len() {
+            let (mut fast, mut slow) = (tail(&[]), tail(&[]));
+            for lane in 0..4 {
+                let has = |at: &usize| (shape + u64::from(lane)) >> at & 1 == 1;
+                let has = (0..frames.len()).filter(has).map(|at| frames[at]);
+                let record = |position: u64| {
+                    let entry = match (position + shape) % 5 {
+                        0 => Entry::Skipped,
+                        1 => removal(20),
+                        2 => Entry::Barrier(slices, 6),
+                        _ => removal(10),
+                    };
+                    Record { position, entry }
+                };
+                let positions = has.flat_map(|(first, count)| first..first + count);
+                let records: Vec<_> = positions.map(record).collect();
+                add_slowly(&mut slow, lane, &records, slices);
+                fast.add(lane, records, slices);
+            }
+            assert_eq!(fast, slow, "{shape}");
+        }
     }
 
     #[test]

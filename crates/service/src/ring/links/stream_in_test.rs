@@ -154,9 +154,8 @@ fn what_follows_a_flush_in_a_tail_stays() {
     let version = Version::new(EPOCH, engine.engine().last_version(slice).counter() + 1);
     let entries = [Entry::Barrier(slices, 0), Entry::Change { slice, version, effect, tag: None }];
     let mut tail = Tail { reaches: vec![Reach { from: 0, last: 2 }], ..own };
-    for (entry, position) in entries.into_iter().zip(1..) {
-        tail.add(0, &effects::Record { position, entry }, slices);
-    }
+    let record = |(entry, position)| effects::Record { position, entry };
+    tail.add(0, entries.into_iter().zip(1..).map(record), slices);
     for (kind, bytes) in tail.encode(me, RangeId(1), EPOCH + 1) {
         assert!(engine.engine().last_version(slice).epoch() <= EPOCH, "it is not whole");
         copy.takes(&[Entry::Other { kind, bytes: &bytes, spends: false }]).expect("it is awaited");
