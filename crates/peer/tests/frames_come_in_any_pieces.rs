@@ -51,7 +51,7 @@ fn frame() -> impl Strategy<Value = Owned> {
         let nothing = &[][..];
         let frame = match kind {
             0 => Frame::Request {
-                id: a,
+                id: a.min(u64::MAX - 1),
                 deadline_ms,
                 hops: byte,
                 worker: count as u16,
@@ -61,7 +61,7 @@ fn frame() -> impl Strategy<Value = Owned> {
                 text: nothing,
             },
             1 => Frame::Reply { id: a, again: b as u16, verdict, map_version: b, text: nothing },
-            2 => Frame::StreamOpen { lane, lanes: lane + 1, log_incarnation: a, end: b },
+            2 => Frame::StreamOpen { lane, lanes: lane + 1, log_incarnation: a, end: b >> 1 },
             3 => Frame::StreamFrom { lane, position: a },
             4 => Frame::StreamEnd { lane, reason: byte, map_version: a },
             5 => {

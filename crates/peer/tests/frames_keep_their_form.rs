@@ -159,10 +159,25 @@ fn fields_out_of_their_range_are_refused() {
         count,
         records,
     };
+    let request = |id| Frame::Request {
+        id,
+        deadline_ms: 1,
+        hops: 1,
+        worker: 0,
+        first: 1,
+        again: 0,
+        map_version: 1,
+        text: b"",
+    };
     let cases = [
         (open(0, 0), ("lanes", 0)),
         (open(0, 65), ("lanes", 65)),
         (open(4, 4), ("lane", 4)),
+        (
+            Frame::StreamOpen { lane: 0, lanes: 1, log_incarnation: 1, end: u64::MAX },
+            ("end", u64::MAX),
+        ),
+        (request(u64::MAX), ("id", u64::MAX)),
         (Frame::StreamFrom { lane: 64, position: 1 }, ("lane", 64)),
         (Frame::StreamEnd { lane: 255, reason: 0, map_version: 0 }, ("lane", 255)),
         (Frame::Acked { lane: 64, position: 1, granted: 0, wanted: 0 }, ("lane", 64)),
@@ -177,6 +192,7 @@ fn fields_out_of_their_range_are_refused() {
     }
     assert!(decode(&encoded(&entries(0, 1, 0, b""))).is_ok(), "no entries now");
     assert!(decode(&encoded(&open(63, 64))).is_ok());
+    assert!(decode(&encoded(&request(u64::MAX - 1))).is_ok());
     let mut reply = encoded(&Frame::Answer { id: 1, ok: false, body: b"" });
     reply[13] = 2;
     let error = decode(&reply).expect_err("no boolean");

@@ -21,7 +21,7 @@ use crate::wire::{Fields, Message, Short, set_length};
 pub enum Frame<'a> {
     /// A request of a client, for the cell that owns its key.
     Request {
-        /// Chosen by the sender; the reply has the same.
+        /// Chosen by the sender, less than `u64::MAX`; the reply has the same.
         id: u64,
         /// How long the sender waits for the reply, from now.
         deadline_ms: u16,
@@ -63,7 +63,7 @@ pub enum Frame<'a> {
         lanes: u8,
         /// Which log it is. Positions of different logs say nothing of each other.
         log_incarnation: u64,
-        /// The end of the log.
+        /// The end of the log, less than `u64::MAX`.
         end: u64,
     },
     /// A copy wants entries from this position on.
@@ -252,7 +252,7 @@ impl<'a> Frame<'a> {
     fn take(kind: FrameKind, from: &mut Fields<'a>) -> Result<Self, Fault> {
         Ok(match kind {
             FrameKind::Request => Self::Request {
-                id: from.u64()?,
+                id: with_next("id", from.u64()?)?,
                 deadline_ms: from.u16()?,
                 hops: from.u8()?,
                 worker: from.u16()?,
@@ -276,7 +276,8 @@ impl<'a> Frame<'a> {
                 if lane >= lanes {
                     return Err(Fault::Field("lane", lane.into(), "less than its lanes"));
                 }
-                Self::StreamOpen { lane, lanes, log_incarnation: from.u64()?, end: from.u64()? }
+                let (log_incarnation, end) = (from.u64()?, with_next("end", from.u64()?)?);
+                Self::StreamOpen { lane, lanes, log_incarnation, end }
             }
             FrameKind::StreamFrom => {
                 Self::StreamFrom { lane: lane(from.u8()?)?, position: from.u64()? }
@@ -351,6 +352,14 @@ fn lane(number: u8) -> Result<u8, Fault> {
         Ok(number)
     } else {
         Err(Fault::Field("lane", number.into(), "0 to 63"))
+    }
+}
+
+/// A number that another one follows.
+fn with_next(field: &'static str, number: u64) -> Result<u64, Fault> {
+    match number {
+        u64::MAX => Err(Fault::Field(field, number, "less than 2^64 - 1")),
+        _ => Ok(number),
     }
 }
 

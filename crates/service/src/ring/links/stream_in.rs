@@ -171,9 +171,10 @@ impl StreamIn {
             Entry::Change { slice, version, effect, tag } => {
                 self.check(slice, Some(version), with)?;
                 with.ring.room.sees(effect.change.value_bytes());
+                let tag = tag_of(tag)?;
                 copy(with, slice, &effect, version)?;
                 if let Some(tag) = tag {
-                    with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
+                    with.keep_tag(&tag, (slice, Made::of(&effect, version)));
                 }
                 Ok(())
             }
@@ -215,9 +216,10 @@ impl StreamIn {
     fn apply_old(&self, old: &OldEntry<'_>, with: &mut With<'_>) -> Result<(), Option<Reason>> {
         match old.entry {
             Entry::Change { slice, version, effect, tag } if old.slices.contains(slice) => {
+                let tag = tag_of(tag)?;
                 copy(with, slice, &effect, version)?;
                 if let Some(tag) = tag {
-                    with.keep_tag(&RequestTag::decode(tag), (slice, Made::of(&effect, version)));
+                    with.keep_tag(&tag, (slice, Made::of(&effect, version)));
                 }
                 Ok(())
             }
@@ -378,6 +380,12 @@ impl With<'_> {
         let (_, asked_by) = self.asked_by.insert(last);
         tags.copies_by(asked_by, tag, (slice, Outcome::Made(made)));
     }
+}
+
+/// The tag of a change, if it has one.
+#[inline]
+fn tag_of(tag: Option<&effects::Tag>) -> Result<Option<RequestTag>, Option<Reason>> {
+    tag.map(|tag| RequestTag::decode(tag).ok_or(Some(Reason::Malformed))).transpose()
 }
 
 /// Lets the processor fetch what the next of `records` are about.

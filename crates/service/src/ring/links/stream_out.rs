@@ -126,10 +126,12 @@ impl StreamOut {
     }
 
     /// The copy wants entries from `position` on: it has applied those before, also where its
-    /// acknowledgement was lost with an earlier connection. False if there are none.
+    /// acknowledgement was lost with an earlier connection. False if there are none, or if entries
+    /// stand between the end of the log and `position`: the copy has not applied those.
     pub(crate) fn begin(&mut self, position: u64, ring: &RingCell, now_ns: u64) -> bool {
         let acked = self.copy.acked(self.lane.index());
-        if self.state != State::Asked || position <= acked {
+        let is_beyond = position.saturating_sub(1) > ring.log.lanes.log(self.lane).end();
+        if self.state != State::Asked || position <= acked || is_beyond {
             return false;
         }
         (self.next, self.state) = (position, State::Open);
@@ -295,4 +297,33 @@ fn write(batch: &Batch, at: &Sending, slices: &[SliceRange], out: &mut Vec<u8>) 
     }
     let records = &records;
     Frame::Entries { lane, map_version, others_have, first, count, records }.encode(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ring::testing::first_cell;
+    use ring::CellId;
+
+    #[test]
+    fn a_copy_begins_no_further_than_behind_the_end_of_the_log() {
+        let ring = first_cell(|_| ());
+        let mut sink = effects::WorkerSink::new(ring.log.lanes.clone());
+        let (lane, log) = ring.log.lanes.logs().next().expect("one");
+        let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
+        let copy = Copy::begin((CellId(2), 1, at), 1, &ring.log.lanes).expect("a place");
+        let mut stream = StreamOut::new(Arc::new(copy), lane);
+        sink.other(lane, 9, b"x", false).expect("space");
+        let end = log.end();
+        assert!(end > 0);
+        let mut begins = |position| {
+            stream.opening(0);
+            stream.ask(&ring, 0, &mut Vec::new());
+            let begins = stream.begin(position, &ring, 0);
+            (begins, stream.copy.acked(lane.index()), stream.copy.has_acked(&[end]))
+        };
+        assert_eq!(begins(end + 2), (false, 0, false), "one entry is left out");
+        assert_eq!(begins(u64::MAX), (false, 0, false));
+        assert_eq!(begins(end + 1), (true, end, true));
+    }
 }

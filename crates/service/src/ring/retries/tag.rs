@@ -45,8 +45,8 @@ impl RequestTag {
         bytes
     }
 
-    /// The tag of these bytes.
-    pub(crate) fn decode(bytes: &effects::Tag) -> Self {
+    /// The tag of these bytes. `None` if no id can follow its id.
+    pub(crate) fn decode(bytes: &effects::Tag) -> Option<Self> {
         let cell = CellId(u32::from_le_bytes(part(bytes, 0)));
         let life = u64::from_le_bytes(part(bytes, 4));
         let worker = u16::from_le_bytes(part(bytes, 12));
@@ -55,7 +55,8 @@ impl RequestTag {
             u32::MAX => 0,
             open => id.saturating_sub(open.into()),
         };
-        Self { asker: Asker { cell, life, worker }, id, first, again: 0 }
+        let tag = Self { asker: Asker { cell, life, worker }, id, first, again: 0 };
+        (id < u64::MAX).then_some(tag)
     }
 }
 
@@ -74,7 +75,9 @@ mod tests {
         for (id, first, said) in [(9, 9, 9), (9, 1, 1), (far + 5, 6, 6), (far + 5, 5, 0)] {
             let tag = RequestTag { asker, id, first, again: 7 };
             let expected = RequestTag { asker, id, first: said, again: 0 };
-            assert_eq!(RequestTag::decode(&tag.encode()), expected);
+            assert_eq!(RequestTag::decode(&tag.encode()), Some(expected));
         }
+        let last = RequestTag { asker, id: u64::MAX, first: 1, again: 0 };
+        assert_eq!(RequestTag::decode(&last.encode()), None);
     }
 }

@@ -46,7 +46,7 @@ pub(crate) fn decode_nothing(bytes: &[u8]) -> Option<(RequestTag, SliceId)> {
     let bytes: &[u8; NOTHING_BYTES] = bytes.try_into().ok()?;
     let slice = SliceId::new(u16::from_le_bytes(part(bytes, TAG_BYTES)).into())?;
     let again = u16::from_le_bytes(part(bytes, TAG_BYTES + 2));
-    Some((RequestTag { again, ..RequestTag::decode(&part(bytes, 0)) }, slice))
+    Some((RequestTag { again, ..RequestTag::decode(&part(bytes, 0))? }, slice))
 }
 
 /// The entries that say `state`: one at least, for its floor.
@@ -106,7 +106,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<TagState> {
             None if usize::from(bytes[10]) == KINDS.len() => Outcome::Nothing(number as u16),
             outcome => outcome?,
         };
-        Some((u64::from_le_bytes(part(bytes, 0)), slice, outcome))
+        let id = Some(u64::from_le_bytes(part(bytes, 0))).filter(|id| *id < u64::MAX)?;
+        Some((id, slice, outcome))
     };
     let outcomes = requests.iter().map(request).collect::<Option<_>>()?;
     rest.is_empty().then_some(TagState { asker: Asker { cell, life, worker }, floor, outcomes })
@@ -151,6 +152,9 @@ mod tests {
             bytes[at] = wrong;
             assert!(decode(&bytes).is_none(), "no such slice, no such kind");
         }
+        let last = (u64::MAX, request(1).1, request(1).2);
+        let bytes = &encode(&TagState { asker, floor: 5, outcomes: vec![last] })[0];
+        assert!(decode(bytes).is_none(), "no id follows it");
         let tag = RequestTag { asker, id: 9, first: 4, again: 300 };
         let slice = SliceId::new(77).expect("a slice");
         let bytes = nothing(&tag, slice);

@@ -95,7 +95,8 @@ impl Changes {
         self.keep(share);
     }
 
-    /// Forgets the oldest of more than `share`.
+    /// Forgets the oldest of more than `share`. An id that another cell has said is less than
+    /// `u64::MAX`: a frame or an entry with that is malformed.
     #[inline]
     fn keep(&mut self, share: usize) {
         while self.outcomes.len() > share {
