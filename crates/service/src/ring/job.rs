@@ -38,6 +38,34 @@ pub(crate) enum Repeat {
     Never,
 }
 
+/// How long a request rests first that another cell has refused: as long as others rest.
+const REST_NS_MIN: u64 = 2_000_000;
+/// And at most, however often it was refused.
+const REST_NS_MAX: u64 = 32_000_000;
+
+/// The rest of a request that the cell which leads its range by the map does not lead yet, or leads
+/// without a lease. A newer map ends it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Rest {
+    map_version: u64,
+    ns: u64,
+    pub(crate) until_ns: u64,
+}
+
+impl Rest {
+    /// Twice the last one, if it was refused by the same map before.
+    pub(crate) fn next(self, map_version: u64, now_ns: u64) -> Self {
+        let last = if self.map_version == map_version { self.ns } else { 0 };
+        let ns = (2 * last).clamp(REST_NS_MIN, REST_NS_MAX);
+        Self { map_version, ns, until_ns: now_ns + ns }
+    }
+
+    /// Whether it is over.
+    pub(crate) fn is_over(&self, map_version: u64, now_ns: u64) -> bool {
+        self.until_ns <= now_ns || self.map_version != map_version
+    }
+}
+
 /// One request with one key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
@@ -59,6 +87,8 @@ pub struct Job {
     pub(crate) is_in_doubt: bool,
     /// Why it was not executed when it was asked last.
     pub(crate) not_now: Option<NotNow>,
+    /// Until when it is not asked again.
+    pub(crate) rest: Rest,
 }
 
 impl Job {
@@ -80,6 +110,7 @@ impl Job {
             times: 0,
             is_in_doubt: false,
             not_now: None,
+            rest: Rest::default(),
         }
     }
 

@@ -20,7 +20,7 @@ use super::later::Later;
 use super::lent::{self, LentJobs};
 use super::parked::LOOK_AGAIN_NS;
 use crate::ring::cell::RingCell;
-use crate::ring::job::{GatedReply, Job, Origin, Repeat, error, in_doubt};
+use crate::ring::job::{GatedReply, Job, Origin, Repeat, Rest, error, in_doubt};
 use crate::ring::links::{Needs, Peers, Role, Was};
 use crate::ring::not_now::NotNow;
 use crate::ring::retries::{Asker, RequestTag};
@@ -299,27 +299,37 @@ impl Jobs {
 
     /// Begins again what could not be done before, and ends what must end now.
     pub(crate) fn tend(&mut self) {
-        let now_ns = self.now_ns();
-        // By slice, why the first of its jobs is not executed: those after it wait for that.
-        let mut kept: HashMap<SliceId, Option<NotNow>> = HashMap::new();
+        if self.again.begins(self.executor.version(), self.now_ns()) {
+            self.begin_again();
+        }
+        self.end_overdue();
+        self.finish_gated();
+    }
+
+    fn begin_again(&mut self) {
+        let (now_ns, map_version) = (self.now_ns(), self.executor.version());
+        // By slice, why the first of its jobs is not executed, and how long it rests: those after
+        // it wait for that.
+        let mut kept: HashMap<SliceId, (Option<NotNow>, Rest)> = HashMap::new();
         self.below_at_ns = u64::MAX;
         for _ in 0..self.again.len() {
             let Some(mut job) = self.again.pop() else { break };
             let (slice, count) = (job.slice, self.again.len());
             match kept.get(&slice) {
-                Some(why) if job.due_ns > now_ns => {
-                    job.not_now = *why;
+                Some(first) if job.due_ns > now_ns => {
+                    (job.not_now, job.rest) = *first;
                     self.keep(job);
+                }
+                None if job.due_ns > now_ns && !job.rest.is_over(map_version, now_ns) => {
+                    self.again.push(job);
                 }
                 _ => self.begin_job(job),
             }
             if self.again.len() > count {
-                let why = self.again.last().and_then(|job| job.not_now);
-                kept.insert(slice, why);
+                let first = self.again.last().map(|job| (job.not_now, job.rest));
+                kept.insert(slice, first.unwrap_or_default());
             }
         }
-        self.end_overdue();
-        self.finish_gated();
     }
 
     /// Whether some wait for time to pass.
@@ -498,7 +508,12 @@ impl Jobs {
             }
             Verdict::Refused => self.refuses(job, text.to_vec()),
             Verdict::NotOwner | Verdict::TooManyHops => {
-                self.again.push(job.refused(NotNow::of(text)));
+                let mut job = job.refused(NotNow::of(text));
+                // What frees room is no new map, and does not take as long.
+                if matches!(job.not_now, Some(NotNow::NotLed | NotNow::NoLease | NotNow::Unknown)) {
+                    job.rest = job.rest.next(self.executor.version(), self.now_ns());
+                }
+                self.again.push(job);
             }
             // What waits for its copies until the deadline comes back when that is over.
             Verdict::InDoubt if job.repeat == Repeat::ById && job.due_ns > self.now_ns() => {

@@ -85,3 +85,63 @@ fn the_error_names_the_reason_of_the_cell_that_leads_the_range() {
     let silent = answer_of(Some((Verdict::NotOwner, b"")));
     assert_eq!(silent, line("leads it, but does not execute requests"), "an earlier release");
 }
+
+/// The other cell may not lead the range for seconds, and has to find out meanwhile what it has.
+#[test]
+fn what_is_not_led_yet_is_asked_less_and_less_often_until_the_map_changes() {
+    let (mut jobs, slice) = jobs();
+    let start_ns = jobs.now_ns();
+    let due_ns = jobs.due_ns();
+    let job = Job::new(Origin::Nobody, (b"get a\r\n".to_vec(), slice), Repeat::Always, due_ns);
+    let refuse = |jobs: &mut Jobs, why: NotNow| {
+        let id = jobs.asked.next_id() - 1;
+        jobs.answered(OTHER, (id, 0), Verdict::NotOwner, &why.text());
+        assert_eq!((jobs.asked.len(), jobs.again.len()), (0, 1));
+    };
+    // In milliseconds, when it is asked, each of which is looked at.
+    let asked_at = |jobs: &mut Jobs, times: std::ops::Range<u64>, why| {
+        let mut asked = Vec::new();
+        for ms in times {
+            jobs.executor.now.mono_ns = start_ns + ms * 1_000_000;
+            jobs.tend();
+            if jobs.asked.len() == 1 {
+                asked.push(ms);
+                refuse(jobs, why);
+            }
+        }
+        asked
+    };
+    jobs.dispatch(job);
+    refuse(&mut jobs, NotNow::NotLed);
+    assert_eq!(asked_at(&mut jobs, 1..140, NotNow::NoLease), [2, 6, 14, 30, 62, 94, 126]);
+    let mut newer = Map::clone(&formed(2));
+    newer.version += 1;
+    let mut keeper = Keeper::new(jobs.executor.ring.clone(), formed(2), NOW);
+    keeper.adopt(Arc::new(newer), BTreeMap::new(), NOW);
+    jobs.executor.takes_routes();
+    assert_eq!(asked_at(&mut jobs, 140..160, NotNow::NotLed), [140, 142, 146, 154]);
+    // What waits for room is asked as often as all is looked at.
+    assert_eq!(asked_at(&mut jobs, 170..174, NotNow::NoRoom), [170, 171, 172, 173]);
+    // At its deadline it ends, however long it would rest.
+    asked_at(&mut jobs, 174..1_000, NotNow::NotLed);
+    jobs.executor.now.mono_ns = due_ns;
+    jobs.tend();
+    assert_eq!((jobs.asked.len(), jobs.again.len()), (0, 0));
+}
+
+#[test]
+fn those_after_one_that_rests_rest_with_it() {
+    let (mut jobs, slice) = jobs();
+    let due_ns = jobs.due_ns();
+    let ask = |jobs: &mut Jobs, text: &[u8]| {
+        jobs.dispatch(Job::new(Origin::Nobody, (text.to_vec(), slice), Repeat::Always, due_ns));
+    };
+    ask(&mut jobs, b"get a\r\n");
+    jobs.answered(OTHER, (1, 0), Verdict::NotOwner, &NotNow::NotLed.text());
+    ask(&mut jobs, b"get b\r\n");
+    jobs.tend();
+    assert_eq!((jobs.asked.len(), jobs.again.len()), (0, 2));
+    jobs.executor.now.mono_ns += 2_000_000;
+    jobs.tend();
+    assert_eq!((jobs.asked.len(), jobs.again.len()), (2, 0));
+}

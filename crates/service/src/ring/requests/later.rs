@@ -17,6 +17,10 @@ pub(crate) struct Later {
     with_ids: usize,
     /// How many of them wait until their keys are looked up below.
     below: usize,
+    /// When the first of them may be begun, or must end.
+    begins_ns: u64,
+    /// The map by which they were begun last.
+    map_version: u64,
 }
 
 impl Later {
@@ -45,11 +49,21 @@ impl Later {
         self.slices.has(slice)
     }
 
+    /// Whether one of them may be begun now. Then all are taken out, and some pushed again.
+    pub(crate) fn begins(&mut self, map_version: u64, now_ns: u64) -> bool {
+        let begins = now_ns >= self.begins_ns || map_version != self.map_version;
+        if begins {
+            (self.begins_ns, self.map_version) = (u64::MAX, map_version);
+        }
+        begins
+    }
+
     pub(crate) fn push(&mut self, job: Job) {
         self.with_ids += usize::from(has_id(&job));
         self.below += usize::from(waits_below(&job));
         self.slices.add(job.slice);
         self.bytes += job.text.len();
+        self.begins_ns = self.begins_ns.min(job.rest.until_ns.min(job.due_ns));
         self.jobs.push_back(job);
     }
 
