@@ -41,7 +41,7 @@ pub(crate) enum Repeat {
 /// How long a request rests first that another cell has refused: as long as others rest.
 const REST_NS_MIN: u64 = 2_000_000;
 /// And at most, however often it was refused.
-const REST_NS_MAX: u64 = 32_000_000;
+const REST_NS_MAX: u64 = 8_000_000;
 
 /// The rest of a request that the cell which leads its range by the map does not lead yet, or leads
 /// without a lease. A newer map ends it.

@@ -113,17 +113,17 @@ fn what_is_not_led_yet_is_asked_less_and_less_often_until_the_map_changes() {
     };
     jobs.dispatch(job);
     refuse(&mut jobs, NotNow::NotLed);
-    assert_eq!(asked_at(&mut jobs, 1..140, NotNow::NoLease), [2, 6, 14, 30, 62, 94, 126]);
+    assert_eq!(asked_at(&mut jobs, 1..40, NotNow::NoLease), [2, 6, 14, 22, 30, 38]);
     let mut newer = Map::clone(&formed(2));
     newer.version += 1;
     let mut keeper = Keeper::new(jobs.executor.ring.clone(), formed(2), NOW);
     keeper.adopt(Arc::new(newer), BTreeMap::new(), NOW);
     jobs.executor.takes_routes();
-    assert_eq!(asked_at(&mut jobs, 140..160, NotNow::NotLed), [140, 142, 146, 154]);
+    assert_eq!(asked_at(&mut jobs, 40..60, NotNow::NotLed), [40, 42, 46, 54]);
     // What waits for room is asked as often as all is looked at.
-    assert_eq!(asked_at(&mut jobs, 170..174, NotNow::NoRoom), [170, 171, 172, 173]);
+    assert_eq!(asked_at(&mut jobs, 70..74, NotNow::NoRoom), [70, 71, 72, 73]);
     // At its deadline it ends, however long it would rest.
-    asked_at(&mut jobs, 174..1_000, NotNow::NotLed);
+    asked_at(&mut jobs, 74..1_000, NotNow::NotLed);
     jobs.executor.now.mono_ns = due_ns;
     jobs.tend();
     assert_eq!((jobs.asked.len(), jobs.again.len()), (0, 0));
