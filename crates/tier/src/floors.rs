@@ -65,8 +65,10 @@ impl Floors {
         }
         let file = disk.open(FILE)?;
         let mut bytes = vec![0; BYTES];
-        let is_long = file.bytes()? == BYTES as u64;
-        file.read_at(0, &mut bytes[..if is_long { BYTES } else { 0 }])?;
+        // One of another length stays zeros, which are refused below.
+        if file.bytes()? == BYTES as u64 {
+            file.read_at(0, &mut bytes)?;
+        }
         let (whole, crc) = bytes.split_at(BYTES - CRC_BYTES);
         if !whole.starts_with(&MAGIC) || crc32fast::hash(whole).to_le_bytes() != crc {
             let what = format!("{FILE} is not what was written");
