@@ -2,14 +2,15 @@
 //!
 //! `check` is what every change must pass. `--full` adds what needs other builds and programs:
 //! random orders of the engine's steps, real clients on every driver and on a server without the
-//! laboratory, histories of a ring under faults, power cuts, the gate on instructions per request,
-//! the fuzz targets. Every part runs, also after one that failed.
+//! laboratory, buckets by their emulators, histories of a ring under faults, power cuts, the gate on
+//! instructions per request. Every part runs, also after one that failed. Fuzzing is a command of
+//! its own; the check compiles its targets.
 
 use std::{fs, time::Duration};
 
 use anyhow::{Context, Result};
 
-use crate::{fuzz, ratchet, tidy};
+use crate::{ratchet, tidy};
 use measure::{
     exec::Exec,
     repo::Repo,
@@ -26,8 +27,9 @@ const PART_MAX: Duration = Duration::from_secs(1800);
 const HISTORIES: &str = "tests/linearizability/run.sh";
 /// How many of them `--full` checks.
 const HISTORIES_COUNT: &str = "5";
-/// How long `--full` runs each fuzz target.
-const FUZZ_SECONDS: u64 = 20;
+/// What the features of buckets add. All tests of `--full` are built with them at once: a second
+/// build of a part of the workspace would build most of its crates again.
+const BUCKETS: [&str; 2] = ["--features", "volvox/s3,volvox/gcs"];
 
 /// Arguments of `cargo xtask check`.
 #[derive(clap::Args)]
@@ -60,7 +62,10 @@ pub fn check(args: &Args) -> Result<bool> {
         let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"];
         status(cargo(&doc).env("RUSTDOCFLAGS", "-D warnings"))
     });
-    stages.run("tests", || status(cargo(&["test", "--workspace", "--locked"])));
+    stages.run("tests", || {
+        let features: &[&str] = if args.full { &BUCKETS } else { &[] };
+        status(cargo(&["test", "--workspace", "--locked"]).args(features))
+    });
     stages.run("mutations have their places", || {
         status(Exec::new("python3").args(["tests/mutations/run.py", "--list"]).cwd(repo.root()))
     });
@@ -79,7 +84,12 @@ fn full(repo: &Repo, stages: &mut Stages) {
         stages.run(&format!("clients, {driver}"), || prove::clients(driver, None).map(passed));
     }
     stages.run("a server without the laboratory", || server_only(repo).map(passed));
-    stages.run("buckets", || buckets(repo).map(passed));
+    stages.run("clippy, buckets", || clippy_buckets(repo).map(passed));
+    stages.run("fuzz targets compile", || {
+        tools::CPP.need()?;
+        let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
+        Exec::new("cargo").args(fuzz).cwd(repo.root()).status(PART_MAX).map(passed)
+    });
     stages.run("linearizability", || {
         tools::IP.need()?;
         let exec = Exec::new(repo.path(HISTORIES)).args(["--histories", HISTORIES_COUNT]);
@@ -92,13 +102,12 @@ fn full(repo: &Repo, stages: &mut Stages) {
         tools::STRACE.need()?;
         Ok(passed(ratchet::gate()?))
     });
-    stages.run("fuzz", || Ok(passed(fuzz::run(&fuzz::Args::all(FUZZ_SECONDS))?)));
 }
 
-/// Runs the clients on the server that `--no-default-features` leaves. It is built as the tests
-/// are, with which it shares most crates: an optimized build of its own takes minutes.
+/// Runs the clients on the server that `--no-default-features` leaves. It is built with the profile
+/// of the tests, and in the workspace, with whose tests it shares most crates.
 fn server_only(repo: &Repo) -> Result<bool> {
-    let build = ["build", "--package", "volvox", "--no-default-features", "--locked"];
+    let build = ["build", "--workspace", "--bin", "volvox", "--no-default-features", "--locked"];
     if !Exec::new("cargo").args(build).cwd(repo.root()).status(PART_MAX)? {
         return Ok(false);
     }
@@ -109,16 +118,11 @@ fn server_only(repo: &Repo) -> Result<bool> {
     prove::clients("epoll", Some(server))
 }
 
-/// Lints and tests what the features of buckets add, with emulators of S3 and of GCS.
-fn buckets(repo: &Repo) -> Result<bool> {
-    let of = ["--locked", "--package", "backend", "--package", "volvox", "--features"];
-    let of = [&of[..], &["volvox/s3,volvox/gcs"]].concat();
-    let tests = ["answers", "buckets", "above_a_bucket"].map(|it| ["--test", it]).concat();
-    let cargo = |words: &[&[&str]]| {
-        Exec::new("cargo").args(words.concat()).cwd(repo.root()).status(PART_MAX)
-    };
-    Ok(cargo(&[&["clippy"], &of, &["--all-targets", "--", "-D", "warnings"]])?
-        && cargo(&[&["test"], &of, &tests])?)
+/// Lints what the features of buckets add.
+fn clippy_buckets(repo: &Repo) -> Result<bool> {
+    let of = ["clippy", "--workspace", "--all-targets", "--locked"];
+    let lint = Exec::new("cargo").args(of).args(BUCKETS).args(["--", "-D", "warnings"]);
+    lint.cwd(repo.root()).status(PART_MAX)
 }
 
 /// Formats, and applies what clippy can correct.

@@ -32,13 +32,6 @@ pub struct Args {
     runs: Option<u64>,
 }
 
-impl Args {
-    /// Every target, each for this many seconds.
-    pub fn all(seconds: u64) -> Self {
-        Self { target: None, seconds, runs: None }
-    }
-}
-
 /// Runs the chosen targets, one on each core; all of them run even when one finds something.
 pub fn run(args: &Args) -> Result<bool> {
     tools::CPP.need()?;

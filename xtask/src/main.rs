@@ -9,7 +9,7 @@
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
-//! | `check` | `fuzz`, `ratchet`, `tidy` | the check |
+//! | `check` | `ratchet`, `tidy` | the check |
 //! | `fuzz` | nothing | runs the fuzz targets |
 //! | `ratchet` | nothing | holds the instructions per request |
 //! | `sim` | nothing | runs the simulator of rings |
@@ -29,7 +29,7 @@ use clap::{Parser, Subcommand};
 const EXAMPLES: &str = "\
 Examples:
   cargo xtask check                    formatting, lints, tidy, documentation, tests
-  cargo xtask check --full             the above, then clients, server alone, instructions, fuzzing
+  cargo xtask check --full             the above, then clients, server alone, buckets, instructions
   cargo xtask fix                      format, and apply what clippy can fix by itself
   cargo xtask prove path --list        the claims, without measuring them
   cargo xtask prove path --only cpu    measure the claims about CPU per request
