@@ -2,9 +2,9 @@
 //!
 //! `check` is what every change must pass. `--full` adds what needs other builds and programs:
 //! random orders of the engine's steps, real clients on every driver and on a server without the
-//! laboratory, buckets by their emulators, histories of a ring under faults, power cuts, the gate on
-//! instructions per request. Every part runs, also after one that failed. Fuzzing is a command of
-//! its own; the check compiles its targets.
+//! laboratory, buckets by their emulators, histories of a ring under faults, power cuts, the gate
+//! on instructions per request. Every part runs, also after one that failed. Fuzzing is a command
+//! of its own; the check compiles its targets.
 
 use std::{fs, time::Duration};
 

@@ -23,6 +23,9 @@ use tier::{Backend, Failure};
 
 /// Longest a request may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
+/// Changes of a random run: each is followed by a read of every key, and an emulator answers some
+/// hundred requests in a second.
+const CHANGES: usize = 300;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulators")
@@ -124,7 +127,7 @@ fn in_pages(config: &BucketConfig) -> Opened {
     let pages = PagesConfig { page_bytes: 16_000, apart_from: 8_000, cache_bytes: 100_000 };
     let pages = Pages::open(Arc::new(open(config)), pages).unwrap();
     pages.begin().unwrap();
-    Opened { backend: Box::new(pages), directory: None }
+    Opened { backend: Box::new(pages), directory: None, changes: CHANGES }
 }
 
 #[test]

@@ -6,7 +6,7 @@ mod keys;
 mod scratch;
 
 use backend::{Directory, FilesBackend, MemoryBackend, RedbBackend};
-use keys::Opened;
+use keys::{CHANGES, Opened};
 use pages::{MemoryObjects, Pages, PagesConfig};
 use scratch::Scratch;
 use std::path::Path;
@@ -14,24 +14,28 @@ use std::sync::Arc;
 use tier::Backend;
 
 fn memory(_: &Path) -> Opened {
-    Opened { backend: Box::new(MemoryBackend::new()), directory: None }
+    Opened { backend: Box::new(MemoryBackend::new()), directory: None, changes: CHANGES }
 }
 
 fn files(path: &Path) -> Opened {
-    Opened { backend: Box::new(FilesBackend::open(path).unwrap()), directory: None }
+    Opened {
+        backend: Box::new(FilesBackend::open(path).unwrap()),
+        directory: None,
+        changes: CHANGES,
+    }
 }
 
 fn redb(path: &Path) -> Opened {
     let directory = Directory::open(path, "the test").unwrap();
     let backend = Box::new(RedbBackend::open(&directory, "keys.redb", 1 << 20).unwrap());
-    Opened { backend, directory: Some(directory) }
+    Opened { backend, directory: Some(directory), changes: CHANGES }
 }
 
 fn pages(_: &Path) -> Opened {
     let config = PagesConfig { page_bytes: 2_000, apart_from: 1_000, cache_bytes: 10_000 };
     let pages = Pages::open(Arc::new(MemoryObjects::new()), config).unwrap();
     pages.begin().unwrap();
-    Opened { backend: Box::new(pages), directory: None }
+    Opened { backend: Box::new(pages), directory: None, changes: CHANGES }
 }
 
 /// Runs each named promise over each named backend.

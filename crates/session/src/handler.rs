@@ -62,7 +62,8 @@ pub enum Outcome {
     /// The rest of its reply comes later, by its ticket, in one part or in several.
     Pending,
     /// The same, and nothing that follows on this connection is executed before the reply is
-    /// complete.
+    /// complete. After each time that parts of it have left, [`Handler::parts_sent`] is called once
+    /// they are sent.
     PendingAlone,
     /// Its reply is complete, and the connection ends with it.
     Close,
@@ -342,6 +343,10 @@ pub trait Handler {
 
     /// Whether `log` has passed `seq`.
     fn gate(&self, log: LogId, seq: u64) -> Passed;
+
+    /// The client has been sent all that has come of the reply to `ticket`, which is
+    /// [`Outcome::PendingAlone`] and not complete: more of it takes no memory beside that.
+    fn parts_sent(&mut self, _ticket: Ticket) {}
 
     /// Mail from another thread, before the batch ends.
     fn deliver(&mut self, now: Now, mail: Self::Mail);

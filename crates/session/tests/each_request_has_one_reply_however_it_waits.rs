@@ -88,7 +88,7 @@ impl Delays for Waits {
                     self.silent.insert((ticket.conn.generation, ticket.request));
                 }
                 self.pending.push_back((ticket, bytes));
-                Outcome::Pending
+                if self.random.below(3) == 0 { Outcome::PendingAlone } else { Outcome::Pending }
             }
             _ => Outcome::Done,
         }
@@ -307,6 +307,8 @@ enum Step {
     /// Its reply, which follows, waits.
     Gate(u32, u64),
     Ticket,
+    /// The same, and nothing is executed before its reply is complete.
+    TicketAlone,
 }
 
 /// Waits in the order of a script; after it, every request is answered at once.
@@ -315,6 +317,8 @@ struct Scripted {
     script: VecDeque<Step>,
     mark: u64,
     tickets: Vec<Ticket>,
+    /// Those of which it was said that what has come is sent.
+    sent: Vec<Ticket>,
 }
 
 impl Delays for Scripted {
@@ -328,14 +332,22 @@ impl Delays for Scripted {
     }
 
     fn outcome(&mut self, _key: &[u8], ticket: Ticket, _reply: &mut Reply, _: Mark) -> Outcome {
-        match self.script.pop_front_if(|step| matches!(step, Step::Gate(..) | Step::Ticket)) {
+        match self.script.pop_front_if(|step| !matches!(step, Step::Run | Step::Park)) {
             Some(Step::Gate(log, seq)) => Outcome::Gate { log: LogId(log), seq },
             Some(Step::Ticket) => {
                 self.tickets.push(ticket);
                 Outcome::Pending
             }
+            Some(Step::TicketAlone) => {
+                self.tickets.push(ticket);
+                Outcome::PendingAlone
+            }
             _ => Outcome::Done,
         }
+    }
+
+    fn parts_sent(&mut self, ticket: Ticket) {
+        self.sent.push(ticket);
     }
 
     fn gate(&self, _log: LogId, seq: u64) -> Passed {
@@ -522,4 +534,51 @@ fn parts_that_must_be_kept_stop_the_reading() {
     assert_eq!(stage.release(), Flow::Again);
     assert_eq!(stage.resume(), Flow::Idle);
     assert_eq!(stage.taken().len(), 2 * "END\r\n".len() + (300 << 10));
+}
+
+#[test]
+fn the_rest_of_a_reply_is_asked_for_when_its_first_parts_are_sent() {
+    let mut stage = stage(&[Run, Gate(0, 1), Run, Step::TicketAlone], 1 << 20);
+    assert_eq!(stage.receive(b"get a\r\nget b\r\nversion\r\n"), Flow::Waiting);
+    let ticket = stage.context.handler.delays.tickets[0];
+    assert_eq!(stage.taken(), "", "the first reply waits for its gate");
+    // A part comes before its turn: nothing has left.
+    assert!(stage.session.complete(ticket, (b"one ", false), &mut stage.context));
+    assert_eq!((stage.release(), stage.resume()), (Flow::Waiting, Flow::Waiting));
+    assert_eq!(stage.context.handler.delays.sent, []);
+    stage.context.handler.delays.mark = 1;
+    assert_eq!(stage.release(), Flow::Full);
+    assert_eq!(stage.context.handler.delays.sent, [], "it is not sent yet");
+    // The client takes it late: that is no fault of the cell.
+    pass_ns(&mut stage, WAIT_NS_MAX - 1);
+    assert_eq!(stage.release(), Flow::Full);
+    pass_ns(&mut stage, WAIT_NS_MAX - 1);
+    assert_eq!(stage.release(), Flow::Full);
+    assert_eq!(stage.taken(), "END\r\nEND\r\none ");
+    assert_eq!(stage.resume(), Flow::Waiting);
+    assert_eq!(stage.context.handler.delays.sent, [ticket]);
+    assert_eq!(stage.resume(), Flow::Waiting);
+    assert_eq!(stage.context.handler.delays.sent, [ticket], "once");
+    // All the rest comes while parts are being sent.
+    assert!(stage.session.complete(ticket, (b"two ", false), &mut stage.context));
+    assert_eq!(stage.release(), Flow::Full);
+    assert!(stage.session.complete(ticket, (b"end\r\n", true), &mut stage.context));
+    assert_eq!(stage.release(), Flow::Full);
+    assert_eq!(stage.taken(), "two end\r\n");
+    assert_eq!(stage.resume(), Flow::Idle);
+    assert_eq!(stage.context.handler.delays.sent, [ticket], "there is no rest");
+    assert_eq!(stage.taken(), "VERSION 1\r\n");
+    assert!(stage.session.is_at_rest());
+}
+
+#[test]
+fn the_rest_of_a_reply_that_does_not_come_ends_its_connection() {
+    let mut stage = stage(&[Run, Step::TicketAlone], 1 << 20);
+    stage.receive(b"get a\r\n");
+    let ticket = stage.context.handler.delays.tickets[0];
+    stage.session.complete(ticket, (b"one", false), &mut stage.context);
+    assert_eq!(stage.release(), Flow::Full);
+    assert_eq!((stage.taken(), stage.resume()), ("END\r\none".to_owned(), Flow::Waiting));
+    pass_ns(&mut stage, WAIT_NS_MAX);
+    assert_eq!(stage.release(), Flow::Close);
 }

@@ -14,7 +14,12 @@ pub struct Opened {
     pub backend: Box<dyn Backend>,
     /// Dropped after the backend.
     pub directory: Option<Directory>,
+    /// How many changes a random run makes.
+    pub changes: usize,
 }
+
+/// The changes of a random run where nothing is asked over a network.
+pub const CHANGES: usize = 2000;
 
 /// Opens a backend at a path, again and again.
 pub type Open<'a> = dyn Fn(&Path) -> Opened + 'a;
@@ -40,7 +45,7 @@ pub const PROMISES: [Promise; 10] = [
 ];
 
 pub fn a_key_has_the_last_record_that_was_put(open: &Open<'_>, scratch: &Scratch) {
-    let Opened { backend, directory: _directory } = open(scratch.path());
+    let Opened { backend, directory: _directory, .. } = open(scratch.path());
     let backend = &*backend;
     assert!(!backend.name().is_empty());
     let steps = [
@@ -68,7 +73,7 @@ pub fn a_key_has_the_last_record_that_was_put(open: &Open<'_>, scratch: &Scratch
 }
 
 pub fn keys_are_any_bytes_and_records_any_length(open: &Open<'_>, scratch: &Scratch) {
-    let Opened { backend, directory: _directory } = open(scratch.path());
+    let Opened { backend, directory: _directory, .. } = open(scratch.path());
     let keys = any_keys();
     for (index, key) in keys.iter().enumerate() {
         backend.apply(&[put(key, &index.to_le_bytes())]).unwrap();
@@ -90,7 +95,7 @@ pub fn keys_are_any_bytes_and_records_any_length(open: &Open<'_>, scratch: &Scra
 }
 
 pub fn keys_of_other_lengths_are_refused(open: &Open<'_>, scratch: &Scratch) {
-    let Opened { backend, directory: _directory } = open(scratch.path());
+    let Opened { backend, directory: _directory, .. } = open(scratch.path());
     for key in [&b""[..], &[b'k'; 251]] {
         let got = backend.get(key, &mut Vec::new()).unwrap_err();
         let changes = [put(b"good", b"1"), put(key, b"1")];
@@ -106,7 +111,7 @@ pub fn keys_of_other_lengths_are_refused(open: &Open<'_>, scratch: &Scratch) {
 }
 
 pub fn one_apply_carries_out_many_changes(open: &Open<'_>, scratch: &Scratch) {
-    let Opened { backend, directory: _directory } = open(scratch.path());
+    let Opened { backend, directory: _directory, .. } = open(scratch.path());
     let keys: Vec<Vec<u8>> = (0..300).map(|index| format!("key/{index}").into()).collect();
     backend.apply(&[]).unwrap();
     let all: Vec<Change<'_>> = keys.iter().map(|key| put(key, key)).collect();
@@ -127,7 +132,7 @@ pub fn one_apply_carries_out_many_changes(open: &Open<'_>, scratch: &Scratch) {
 const NOTE_BYTES: usize = 30 * base::SLICES + 20;
 
 pub fn notes_are_kept_and_are_no_keys(open: &Open<'_>, scratch: &Scratch) {
-    let Opened { backend, directory: _directory } = open(scratch.path());
+    let Opened { backend, directory: _directory, .. } = open(scratch.path());
     let names = ["place", "place/1", "\u{fc} %", ".", &"long".repeat(20)];
     for name in names {
         assert_eq!(backend.note(name), Ok(None));
@@ -149,7 +154,7 @@ pub fn notes_are_kept_and_are_no_keys(open: &Open<'_>, scratch: &Scratch) {
 }
 
 pub fn a_note_is_claimed_once(open: &Open<'_>, scratch: &Scratch) {
-    let Opened { backend, directory: _directory } = open(scratch.path());
+    let Opened { backend, directory: _directory, .. } = open(scratch.path());
     let claim = |bytes: &[u8]| backend.claim("owner", bytes);
     assert_eq!([claim(b"one"), claim(b"another"), claim(b"one")], [Ok(true), Ok(false), Ok(true)]);
     assert_eq!(backend.note("owner"), Ok(Some(b"one".to_vec())));
@@ -161,7 +166,7 @@ pub fn gets_during_applies_see_whole_records_and_never_older_ones(
     open: &Open<'_>,
     scratch: &Scratch,
 ) {
-    let Opened { backend, directory: _directory } = open(scratch.path());
+    let Opened { backend, directory: _directory, .. } = open(scratch.path());
     let backend = &*backend;
     let record = |number: u64| number.to_le_bytes().repeat(1000);
     backend.apply(&[put(b"a", &record(0)), put(b"b", &record(0))]).unwrap();
@@ -197,7 +202,7 @@ pub fn gets_during_applies_see_whole_records_and_never_older_ones(
 }
 
 pub fn all_that_is_kept_is_shown(open: &Open<'_>, scratch: &Scratch) {
-    let Opened { backend, directory: _directory } = open(scratch.path());
+    let Opened { backend, directory: _directory, .. } = open(scratch.path());
     let shown = |most: usize| {
         let mut shown = Vec::new();
         let can = backend.show(&mut |key, record| {
@@ -230,7 +235,7 @@ pub fn a_random_run_equals_a_map(open: &Open<'_>, scratch: &Scratch) {
     let mut opened = open(scratch.path());
     let is_kept = !opened.backend.name().contains("memory");
     let mut done = 0;
-    while done < 2000 {
+    while done < opened.changes {
         let mut batch: BTreeMap<&[u8], Option<Vec<u8>>> = BTreeMap::new();
         for _ in 0..=rng.below(12) {
             let key = &keys[rng.below(keys.len() as u64) as usize];
@@ -267,7 +272,7 @@ pub fn a_random_run_equals_a_map(open: &Open<'_>, scratch: &Scratch) {
 pub fn all_is_found_again(open: &Open<'_>, scratch: &Scratch) {
     let keys = any_keys();
     for round in 0..3_u8 {
-        let Opened { backend, directory: _directory } = open(scratch.path());
+        let Opened { backend, directory: _directory, .. } = open(scratch.path());
         let last = |key: &[u8]| [key, &[round.wrapping_sub(1)]].concat();
         for key in keys.iter().filter(|_| round > 0) {
             assert_eq!(get(&*backend, key), Some(last(key)), "round {round}, {key:?}");

@@ -263,6 +263,10 @@ impl Handler for RingService {
         self.worker.service().gate(log, seq)
     }
 
+    fn parts_sent(&mut self, ticket: Ticket) {
+        self.worker.jobs.finishing.parts_sent(ticket.conn);
+    }
+
     fn deliver(&mut self, now: Now, mail: Mail) {
         let now = self.worker.begin(now);
         match mail {

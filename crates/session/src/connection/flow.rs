@@ -6,7 +6,8 @@
 //!   |                           | |                                               |
 //!   |  receive                  | +-- bound of output --> Full --resume (sent)----+
 //!   +---------------------------+ +-- bound of pending -> Waiting --release-> Again
-//!                               |
+//!                               |                          +-- parts leave --> Full --+
+//!                               |                          +--- resume (sent) -------+
 //!                               +-- request parks ----> Parked --resume (later)---> Idle
 //!                               +-- quit, refusal ------> Close (once nothing waits)
 //!                               +-- gate in doubt ------> Drop
@@ -22,7 +23,8 @@ pub enum Flow {
     Idle,
     /// [`Session::resume`](crate::Session::resume), after other connections had their turn.
     Again,
-    /// [`Session::resume`](crate::Session::resume), after its output was sent.
+    /// [`Session::resume`](crate::Session::resume), after its output was sent. It waits for replies
+    /// or takes in more requests then.
     Full,
     /// [`Session::release`](crate::Session::release), when a completion or a mark of a log arrives.
     Waiting,

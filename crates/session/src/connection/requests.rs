@@ -84,6 +84,20 @@ impl Requests {
         stopped
     }
 
+    /// Has the rest of a reply come whose first parts are sent. Whether that is what has stopped
+    /// the parsing.
+    pub(super) fn asks_for_rest<H: Handler>(&mut self, context: &mut Context<H>) -> bool {
+        let Some(request) = self.sends_parts() else { return false };
+        self.flow = Flow::Waiting;
+        context.handler.parts_sent(Ticket { conn: self.conn.id(), request });
+        true
+    }
+
+    /// The request of whose reply parts are being sent, while the rest of it is not asked for.
+    fn sends_parts(&self) -> Option<u32> {
+        self.pending.as_ref().filter(|_| self.flow == Flow::Full)?.first_alone()
+    }
+
     /// Appends a part of the reply to the request of `ticket`, the last one or not; `false` when
     /// the request does not wait.
     pub(super) fn complete<H: Handler>(
@@ -110,8 +124,13 @@ impl Requests {
     /// Moves to the output the replies that waited for a completion or a log and may leave now, and
     /// the errors in place of those that have waited for too long.
     pub(super) fn release<H: Handler>(&mut self, context: &mut Context<H>) {
+        let waits_for_client = self.sends_parts().is_some();
         let Some(mut pending) = self.pending.take() else { return };
         let Context { handler, now, out, resources, spares, .. } = context;
+        if waits_for_client {
+            pending.extend_first(now.mono_ns + WAIT_NS_MAX);
+        }
+        let mark = out.mark();
         match pending.release(self.conn.id(), handler, *now, out) {
             Ok(()) => {}
             Err(Ended::Drop) => {
@@ -124,6 +143,7 @@ impl Requests {
             }
         }
         let full = pending.is_full(resources);
+        let has_rest = pending.first_alone().is_some() && out.len_since(mark) > 0;
         if pending.is_empty() {
             spares.give(pending);
         } else {
@@ -132,6 +152,7 @@ impl Requests {
         match self.flow {
             _ if self.closing => self.close(),
             Flow::Waiting if !full => self.flow = Flow::Again,
+            Flow::Waiting if has_rest => self.flow = Flow::Full,
             // Parts of replies have come that must be kept.
             Flow::Idle if full => self.flow = Flow::Waiting,
             _ => {}

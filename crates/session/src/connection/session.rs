@@ -200,7 +200,8 @@ impl Session {
     /// Continues with input that was kept when a bound stopped it, or with the request that was
     /// parked.
     pub fn resume<H: Handler>(&mut self, context: &mut Context<H>) -> Flow {
-        if self.requests.resume() && !self.tail.is_empty() {
+        let is_over = !self.requests.asks_for_rest(context) && self.requests.resume();
+        if is_over && !self.tail.is_empty() {
             self.run_tail(context);
         }
         self.flow()

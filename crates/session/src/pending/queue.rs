@@ -98,6 +98,20 @@ impl Pending {
         self.alone = self.entries.back().map(|last| last.request);
     }
 
+    /// The request at the front, if nothing that follows it is executed before its reply is
+    /// complete.
+    pub(crate) fn first_alone(&self) -> Option<u32> {
+        let first = self.entries.front()?.request;
+        self.alone.filter(|alone| *alone == first)
+    }
+
+    /// What the front waits for has until `due_ns`.
+    pub(crate) fn extend_first(&mut self, due_ns: u64) {
+        if let Some(front) = self.entries.front_mut() {
+            front.due_ns = due_ns;
+        }
+    }
+
     /// A run begins: its gates do not join those of an earlier one, so that no reply waits for a
     /// position that its client makes higher and higher.
     pub(crate) fn begin_run(&mut self) {

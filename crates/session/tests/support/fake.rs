@@ -57,6 +57,9 @@ pub trait Delays {
     /// Whether the log has passed `seq`.
     fn gate(&self, log: LogId, seq: u64) -> Passed;
 
+    /// The client has been sent what has come of the reply to `ticket`.
+    fn parts_sent(&mut self, _ticket: Ticket) {}
+
     /// Whether the client of `ticket` wants no reply.
     fn is_silent(&self, _ticket: Ticket) -> bool {
         false
@@ -306,6 +309,10 @@ impl<D: Delays> Handler for Fake<D> {
 
     fn gate(&self, log: LogId, seq: u64) -> Passed {
         self.delays.gate(log, seq)
+    }
+
+    fn parts_sent(&mut self, ticket: Ticket) {
+        self.delays.parts_sent(ticket);
     }
 
     fn deliver(&mut self, _now: Now, mail: u64) {

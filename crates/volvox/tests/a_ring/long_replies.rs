@@ -25,7 +25,10 @@ fn value(number: usize, mark: &str) -> String {
 }
 
 fn stored(name: &str) -> Ring {
-    let ring = Ring::start(name);
+    fill(Ring::start(name))
+}
+
+fn fill(ring: Ring) -> Ring {
     let mut client = Client::connect(ring.clients[0]);
     for number in 0..KEYS {
         let (key, value) = (key(number), value(number, "a"));
@@ -105,4 +108,25 @@ fn clients_that_read_nothing_hold_up_nobody_and_take_little_memory() {
     }
     check_memory(&ring);
     drop(unread);
+}
+
+/// What a cell leads itself comes faster than any client takes it.
+#[test]
+fn one_get_of_many_long_values_waits_for_its_client_also_where_one_cell_leads_all() {
+    let alone = Ring::start_with("long-owner", 1, &[], &[]);
+    for ring in [fill(alone), stored("long-slow-client")] {
+        let keys: String = (0..ASKED).map(|number| format!(" {}", key(number))).collect();
+        for (cell, clients) in ring.clients.iter().enumerate() {
+            let mut slow = Client::connect(*clients);
+            slow.send(&format!("get{keys}\r\n"));
+            let mut other = Client::connect(*clients);
+            for number in 0..10 * KEYS {
+                assert_eq!(other.get(&key(number)), Some(value(number, "a")));
+            }
+            (0..ASKED).for_each(|number| takes_value(&mut slow, number, "a"));
+            assert_eq!(slow.line(), "END");
+            let peak = ring.peak_bytes(cell);
+            assert!(peak < LIMIT_BYTES + BEYOND_BYTES, "cell {cell} has held {peak} bytes");
+        }
+    }
 }

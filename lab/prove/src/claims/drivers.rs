@@ -20,7 +20,7 @@ pub const CLAIMS: &[Claim] = &[
     Claim::held(
         "drivers.conformance",
         "one suite for all four drivers: identical bytes, gates, delays, fairness",
-        |lab| tests(lab, &["--test", "conformance"]),
+        |lab| tests(lab, &["--test", "every_driver", "conformance::"]),
     ),
     Claim::held(
         "drivers.crowds",

@@ -94,7 +94,7 @@ fn shapes(lab: &Lab) -> Result<Measured> {
     ];
     let runs = vec![
         test("engine", &engine),
-        test("drivers", &["conformance"]),
+        test("drivers", &["every_driver"]),
         Exec::new("cargo").args(["test", "--quiet", "--locked", "--package", "session"]),
     ];
     all(lab, "all hold".to_owned(), runs, RUN_MAX)

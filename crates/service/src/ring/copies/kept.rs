@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(take(8, 9, 6), (6, vec![7, 8, 9]));
         assert_eq!(take(10, 10, u64::MAX), (10, vec![]), "there is no other");
         let up_to: Vec<_> = entries.records(8).map(|record| record.position).collect();
-        assert_eq!(up_to, []);
+        assert!(up_to.is_empty());
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(crate) struct Finishing {
     gathers: BTreeMap<u64, Gather>,
     /// Those of which more parts may be begun.
     ready: VecDeque<u64>,
+    /// Those of which no part is begun before a client has been sent what has left.
+    stopped: HashMap<ConnId, u64>,
     /// Parts that were not begun.
     waiting: usize,
     /// Bytes of parts that have come before their turn, and memory for them.
@@ -43,6 +45,7 @@ impl Finishing {
             gated: VecDeque::new(),
             gathers: BTreeMap::new(),
             ready: VecDeque::new(),
+            stopped: HashMap::new(),
             waiting: 0,
             held: 0,
             grant: None,
@@ -100,6 +103,15 @@ impl Finishing {
         self.ready.push_back(number);
     }
 
+    /// The client of `conn` has been sent what has left of a request of which parts are missing.
+    pub(crate) fn parts_sent(&mut self, conn: ConnId) {
+        let Some(number) = self.stopped.remove(&conn) else { return };
+        if let Some(gather) = self.gathers.get_mut(&number) {
+            gather.sent();
+            self.ready.push_back(number);
+        }
+    }
+
     /// The right to answer was lost while the batch ran: nothing leaves of what may have been
     /// composed in it. Its clients lose their connections; those for whom a reply goes back to
     /// another worker are returned.
@@ -111,6 +123,7 @@ impl Finishing {
         orders.extend(gathers.map(|gather| Order::Close(gather.ticket().conn)));
         (self.waiting, self.held, self.grant) = (0, 0, None);
         self.ready.clear();
+        self.stopped.clear();
         let mut of_workers = Vec::new();
         for GatedReply { origin, .. } in self.gated.drain(..) {
             match origin {
@@ -124,6 +137,7 @@ impl Finishing {
 
     /// Nobody waits any more for what `conn` has asked for in several parts.
     pub(crate) fn closed(&mut self, conn: ConnId) {
+        self.stopped.remove(&conn);
         let is_of = |_: &u64, gather: &mut Gather| gather.ticket().conn == conn;
         for (_, gather) in self.gathers.extract_if(.., is_of) {
             self.waiting -= gather.waiting();
@@ -167,6 +181,9 @@ impl Finishing {
         self.held = self.held - held + gather.held();
         if gather.may_begin() && self.ready.back() != Some(&number) {
             self.ready.push_back(number);
+        }
+        if gather.waits_for_client() {
+            self.stopped.insert(gather.ticket().conn, number);
         }
         if self.held == 0 {
             self.grant = None;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! What has come leaves in the order of the parts. No more parts are asked for ahead of that than
-//! have room if each is as long as the longest.
+//! have room if each is as long as the longest, and none while the client has not been sent what
+//! has left.
 
 use crate::ring::job::Repeat;
 use base::SliceId;
@@ -18,6 +19,8 @@ use std::collections::VecDeque;
 const AHEAD_BYTES: usize = 256 << 10;
 /// Parts that are asked for before any has come.
 pub(crate) const AHEAD_FIRST: usize = 128;
+/// Bytes that leave before no more is asked for until they are sent.
+const UNSENT_BYTES_MAX: usize = 256 << 10;
 /// The length of a part that is counted at least.
 const PART_BYTES_MIN: usize = 256;
 
@@ -48,6 +51,8 @@ pub(crate) struct Gather {
     longest: usize,
     /// Bytes of the parts that have come before their turn.
     held: usize,
+    /// Bytes that have left since it was known last that all are sent.
+    unsent: usize,
 }
 
 /// What leaves of a request in several parts.
@@ -69,7 +74,8 @@ impl Gather {
         parts: impl IntoIterator<Item = What>,
     ) -> Self {
         let waiting = parts.into_iter().collect();
-        Self { ticket, asks, repeat, begun: VecDeque::new(), next: 0, waiting, longest: 0, held: 0 }
+        let (begun, next, longest, held, unsent) = (VecDeque::new(), 0, 0, 0, 0);
+        Self { ticket, asks, repeat, begun, next, waiting, longest, held, unsent }
     }
 
     /// The request.
@@ -93,7 +99,17 @@ impl Gather {
             0 => AHEAD_FIRST,
             longest => (AHEAD_BYTES / longest.max(PART_BYTES_MIN)).max(1),
         };
-        !self.waiting.is_empty() && self.begun.len() < ahead
+        !self.waits_for_client() && !self.waiting.is_empty() && self.begun.len() < ahead
+    }
+
+    /// Whether no part is begun before the client has been sent what has left.
+    pub(crate) fn waits_for_client(&self) -> bool {
+        self.unsent >= UNSENT_BYTES_MAX && !self.waiting.is_empty()
+    }
+
+    /// The client has been sent all that has left.
+    pub(crate) fn sent(&mut self) {
+        self.unsent = 0;
     }
 
     /// Begins the next part, if it may be begun now. Returns its number, and what it is.
@@ -137,6 +153,7 @@ impl Gather {
             bytes.extend_from_slice(values);
         }
         let last = self.begun.is_empty() && self.waiting.is_empty();
+        self.unsent += bytes.len();
         if last {
             bytes.extend_from_slice(self.end());
         }
@@ -198,6 +215,26 @@ mod tests {
     }
 
     #[test]
+    fn no_part_is_begun_while_much_is_not_sent() {
+        let value = |bytes: usize| [vec![b'v'; bytes], END.to_vec()].concat();
+        let mut gather = begun(Asks::Values, AHEAD_FIRST + 2);
+        for part in 0..AHEAD_FIRST {
+            let is_last = part == AHEAD_FIRST - 1;
+            let bytes = if is_last { UNSENT_BYTES_MAX } else { 0 };
+            assert!(gather.take(part, value(bytes)).is_some_and(|it| !it.last) == (bytes > 0));
+        }
+        assert!(gather.waits_for_client() && begin_all(&mut gather).is_empty());
+        gather.sent();
+        assert_eq!(begin_all(&mut gather), [AHEAD_FIRST]);
+        gather.take(AHEAD_FIRST, value(UNSENT_BYTES_MAX)).expect("it leaves");
+        assert!(begin_all(&mut gather).is_empty());
+        gather.sent();
+        assert_eq!(begin_all(&mut gather), [AHEAD_FIRST + 1]);
+        let last = gather.take(AHEAD_FIRST + 1, value(UNSENT_BYTES_MAX)).expect("it leaves");
+        assert!(last.last && !gather.waits_for_client(), "nothing is to be begun");
+    }
+
+    #[test]
     fn long_parts_are_asked_for_one_after_the_other() {
         let mut gather = begun(Asks::Values, 1_000);
         assert_eq!((gather.begun.len(), gather.waiting()), (AHEAD_FIRST, 1_000 - AHEAD_FIRST));
@@ -206,6 +243,8 @@ mod tests {
         for part in 0..5 {
             assert!(gather.take(part, value(10)).is_some() && begin_all(&mut gather).is_empty());
         }
+        assert!(gather.waits_for_client(), "the long one has left");
+        gather.sent();
         // Until no more are begun than have room.
         for part in 6..AHEAD_FIRST {
             let begins = begin_all(&mut gather);

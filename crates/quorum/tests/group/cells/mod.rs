@@ -1,8 +1,5 @@
 //! Cells of one ring in one process, with links that can be cut.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-#![allow(dead_code, reason = "each file of tests uses a part of it")]
-
 pub mod dice;
 mod net;
 

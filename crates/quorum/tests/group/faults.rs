@@ -1,10 +1,7 @@
 //! A group of cells keeps its promises when cells die, links break and disks fail.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod cells;
-
-use cells::{Cells, ids, insist, join, settle, stamp, until};
+use crate::cells;
+use crate::cells::{Cells, ids, insist, join, settle, stamp, until};
 use quorum::{Coordinator, DEADLINE, Outcome};
 use ring::{CellId, Command, Verdict};
 use std::collections::BTreeSet;

@@ -1,16 +1,14 @@
 //! Waits, on every driver: a parked request, a gate, a ticket, mail. Each ends, in its order, and
 //! harms no other connection.
 
-mod support;
-
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use drivers::{Driver, Post};
 use session::{LogId, WorkerId};
 
-use support::client::Client;
-use support::{PATIENCE, Rig, drivers, eventually};
+use crate::support::client::Client;
+use crate::support::{PATIENCE, Rig, drivers, eventually};
 
 const VERSION: (&[u8], &[u8]) = (b"version\r\n", b"VERSION 1\r\n");
 

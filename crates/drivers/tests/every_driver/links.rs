@@ -1,8 +1,6 @@
 //! Links on every driver: cells ask each other, what a handler orders is done in the same batch,
 //! and a link is no client.
 
-mod support;
-
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::Ordering;
@@ -12,9 +10,9 @@ use drivers::{Driver, State};
 use rustix::net::sockopt::set_socket_linger;
 use rustix::net::{AddressFamily, SocketType};
 
-use support::client::Client;
-use support::node::{BIG_BYTES, DIALS, Node};
-use support::{PATIENCE, drivers, eventually};
+use crate::support::client::Client;
+use crate::support::node::{BIG_BYTES, DIALS, Node};
+use crate::support::{PATIENCE, drivers, eventually};
 
 /// Requests whose replies come in every way, and the replies.
 fn pipeline(name: &str) -> (Vec<u8>, Vec<u8>) {

@@ -1,11 +1,8 @@
 //! What every coordinator promises, whatever it is made of: the model in memory and a group of
 //! three cells pass the same cases.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod cells;
-
-use cells::{Cells, Member, formed, insist, join, settle, stamp, until};
+use crate::cells;
+use crate::cells::{Cells, Member, formed, insist, join, settle, stamp, until};
 use quorum::model::{Fault, Model};
 use quorum::{Coordinator, Outcome};
 use ring::{Command, Map, Refusal, Verdict, Why};

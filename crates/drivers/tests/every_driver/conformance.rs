@@ -1,7 +1,5 @@
 //! One suite for every driver: the same script gives the same bytes, and every promise holds.
 
-mod support;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
@@ -10,8 +8,8 @@ use std::time::Duration;
 
 use drivers::{Config, Driver, Listen, Server, StartError, State};
 
-use support::client::Client;
-use support::{PATIENCE, Rig, drivers, eventually};
+use crate::support::client::Client;
+use crate::support::{self, PATIENCE, Rig, drivers, eventually};
 
 fn set(key: &str, len: usize) -> Vec<u8> {
     let mut request = format!("set {key} 0 0 {len}\r\n").into_bytes();

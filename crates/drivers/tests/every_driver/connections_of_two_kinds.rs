@@ -1,15 +1,13 @@
 //! A worker serves connections of several kinds: those of one listener speak memcached's protocol,
 //! those of the other get every byte back.
 
-mod support;
-
 use drivers::{Address, Config, Listen, Server};
 use session::{Bounds, ConnId, LogId, Mark, Outcome, Passed, Reply, Resources, Ticket};
 
-use support::client::Client;
-use support::fake::{Delays, Items};
-use support::kinds::{Kinds, Mixed, Other};
-use support::{drivers, eventually};
+use crate::support::client::Client;
+use crate::support::fake::{Delays, Items};
+use crate::support::kinds::{Kinds, Mixed, Other};
+use crate::support::{drivers, eventually};
 
 /// Sessions answer at once.
 struct Echoes;

@@ -2,12 +2,9 @@
 //! was answered is true at the end: applied commands are in the map, and those that were certainly
 //! not applied are not.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod cells;
-
-use cells::dice::Dice;
-use cells::{Cells, join};
+use crate::cells;
+use crate::cells::dice::Dice;
+use crate::cells::{Cells, join};
 use quorum::{Coordinator, Outcome};
 use ring::{CellId, Verdict};
 use std::collections::BTreeSet;

@@ -1,10 +1,7 @@
 //! An operator makes a survivor the only voter, and the voters of before form no second agreement.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod cells;
-
-use cells::{Cells, ids, settle, stamp, until};
+use crate::cells;
+use crate::cells::{Cells, ids, settle, stamp, until};
 use quorum::{Coordinator, Outcome, RecoverError};
 use ring::{Agreement, CellId, Command};
 use std::time::Duration;

@@ -5,12 +5,8 @@
 //! to do. Files are real, links are those of `cells`. `QUORUM_FAULTS=1000` runs as many kills and
 //! changes of voters; without it there are 30. `QUORUM_SEED` chooses them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod cells;
-
-use cells::dice::Dice;
-use cells::{Cells, Member, ids, insist, join};
+use crate::cells::dice::Dice;
+use crate::cells::{Cells, Member, ids, insist, join};
 use quorum::{Coordinator, Outcome};
 use ring::{CellId, Map, Verdict};
 use std::collections::hash_map::DefaultHasher;
