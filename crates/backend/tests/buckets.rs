@@ -25,7 +25,7 @@ use tier::{Backend, Failure};
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Changes of a random run: each is followed by a read of every key, and an emulator answers some
 /// hundred requests in a second.
-const CHANGES: usize = 300;
+const CHANGES: usize = keys::CHANGES / 8;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("emulators")
