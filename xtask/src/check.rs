@@ -62,10 +62,10 @@ pub fn check(args: &Args) -> Result<bool> {
         let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"];
         status(cargo(&doc).env("RUSTDOCFLAGS", "-D warnings"))
     });
-    stages.run("tests", || {
-        let features: &[&str] = if args.full { &BUCKETS } else { &[] };
-        status(cargo(&["test", "--workspace", "--locked"]).args(features))
-    });
+    let features: &[&str] = if args.full { &BUCKETS } else { &[] };
+    let tests = cargo(&["test", "--workspace", "--locked"]).args(features);
+    stages.run("build of the tests", || status(tests.clone().args(["--quiet", "--no-run"])));
+    stages.run("tests", || status(tests));
     stages.run("mutations have their places", || {
         status(Exec::new("python3").args(["tests/mutations/run.py", "--list"]).cwd(repo.root()))
     });
