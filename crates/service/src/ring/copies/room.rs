@@ -342,12 +342,14 @@ impl Promise {
     /// Lets this cell work towards the room that is missing. Returns what the primary should evict
     /// of it: nothing while this cell evicts itself, or compaction may make it.
     fn asks(&mut self, held: &Holdings, now_ns: u64) -> u64 {
-        let (engine, (reserve, _)) = (self.room.cell.engine(), self.room.reserve());
+        let (engine, (reserve, share)) = (self.room.cell.engine(), self.room.reserve());
         let promised = self.room.promised.load(Ordering::Relaxed) + self.room.for_return();
         let evicts = engine.evicts();
         let leads_enough = evicts && held.primaries >= held.copies / 5 * 4;
-        // What another stream does not take stays promised to that, where nothing is evicted.
-        let aim = if evicts { reserve } else { promised + reserve };
+        // What another stream does not take stays promised to that, and may be much: it was
+        // promised when much was free.
+        let others = promised.saturating_sub(self.bytes);
+        let aim = if evicts { reserve.max(others + 2 * share) } else { promised + reserve };
         let lacking = aim.saturating_sub(held.free);
         // Where much is dead, as after a range was dropped, compaction needs time and nothing else.
         let taken = held.primaries + held.copies;
@@ -357,7 +359,7 @@ impl Promise {
             self.compaction = Compaction::default();
         }
         let evicts_more = leads_enough && !is_compacting;
-        let evict_aim = if evicts_more { reserve.max(promised) } else { promised };
+        let evict_aim = if evicts_more { aim.max(promised) } else { promised };
         engine.keep_for_copies(KeptForCopies { promised, evict_aim, compact_aim: aim });
         let waits = is_compacting || self.looks.look(lacking, held.compactable(), evicts);
         let streams = self.room.streams.load(Ordering::Relaxed);
@@ -388,7 +390,7 @@ impl Drop for Promise {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{NOW, cell_without_eviction};
+    use crate::testing::{NOW, cell_with_log, cell_without_eviction};
     use crate::worker::Worker;
     use engine::{Action, Left, Op, Put, WriteStatus};
 
@@ -456,6 +458,33 @@ mod tests {
         worker.end();
         let promised = another.renew(0);
         assert!(!promised.is_full() && promised.bytes >= SHARE_BYTES_MIN, "{promised:?}");
+    }
+
+    #[test]
+    fn a_stream_gets_its_share_where_another_keeps_what_it_was_promised_when_all_was_free() {
+        let cell = cell_with_log(64 << 20, true);
+        let room = Room::new(cell.clone());
+        let mut early = room.promise((SliceRange::ALL, 2));
+        let much = early.renew(0).bytes;
+        assert!(much > room.reserve().0, "{much}");
+        let mut worker = Worker::new(cell.clone());
+        for number in 0..100_000 {
+            worker.begin(NOW);
+            let key = format!("key{number}");
+            let put = Put { value: &[b'v'; 900], client_flags: 0, expiry_s: 0 };
+            let wrote = worker.set(&cell.engine().key(key.as_bytes()), put, NOW);
+            assert_eq!(wrote, WriteStatus::Done);
+            worker.end();
+        }
+        let mut late = room.promise((SliceRange::ALL, 2));
+        let mut gets_its_share = || {
+            worker.begin(NOW);
+            worker.tend(NOW, 512);
+            worker.end();
+            late.renew(0).bytes >= room.reserve().1
+        };
+        assert!((0..1_000).any(|_| gets_its_share()), "{} of {much}", late.bytes);
+        assert_eq!(early.bytes, much, "nobody has taken that");
     }
 
     #[test]
