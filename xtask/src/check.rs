@@ -27,8 +27,8 @@ const PART_MAX: Duration = Duration::from_secs(1800);
 const HISTORIES: &str = "tests/linearizability/run.sh";
 /// How many of them `--full` checks.
 const HISTORIES_COUNT: &str = "5";
-/// What the features of buckets add. All tests of `--full` are built with them at once: a second
-/// build of a part of the workspace would build most of its crates again.
+/// The features of buckets, with which `--full` lints and builds all tests at once: a second build
+/// of a part of the workspace would build most of its crates again.
 const BUCKETS: [&str; 2] = ["--features", "volvox/s3,volvox/gcs"];
 
 /// Arguments of `cargo xtask check`.
@@ -47,6 +47,7 @@ pub fn check(args: &Args) -> Result<bool> {
     let repo = Repo::find()?;
     let cargo = |words: &[&str]| Exec::new("cargo").args(words).cwd(repo.root());
     let status = |exec: Exec| exec.status(PART_MAX).map(passed);
+    let features: &[&str] = if args.full { &BUCKETS } else { &[] };
     let mut stages = Stages::default();
     stages.run("format", || {
         tools::need_component(&["fmt", "--version"], "rustfmt")?;
@@ -55,14 +56,13 @@ pub fn check(args: &Args) -> Result<bool> {
     stages.run("tidy", || Ok(passed(tidy::run(&tidy::Args::default())?)));
     stages.run("clippy", || {
         tools::need_component(&["clippy", "--version"], "clippy")?;
-        let lint = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
-        status(cargo(&lint))
+        let lint = cargo(&["clippy", "--workspace", "--all-targets", "--locked"]).args(features);
+        status(lint.args(["--", "-D", "warnings"]))
     });
     stages.run("documentation", || {
         let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"];
         status(cargo(&doc).env("RUSTDOCFLAGS", "-D warnings"))
     });
-    let features: &[&str] = if args.full { &BUCKETS } else { &[] };
     let tests = cargo(&["test", "--workspace", "--locked"]).args(features);
     stages.run("build of the tests", || status(tests.clone().args(["--quiet", "--no-run"])));
     stages.run("tests", || status(tests));
@@ -84,11 +84,11 @@ fn full(repo: &Repo, stages: &mut Stages) {
         stages.run(&format!("clients, {driver}"), || prove::clients(driver, None).map(passed));
     }
     stages.run("a server without the laboratory", || server_only(repo).map(passed));
-    stages.run("clippy, buckets", || clippy_buckets(repo).map(passed));
     stages.run("fuzz targets compile", || {
         tools::CPP.need()?;
         let fuzz = ["check", "--manifest-path", "fuzz/Cargo.toml", "--locked"];
-        Exec::new("cargo").args(fuzz).cwd(repo.root()).status(PART_MAX).map(passed)
+        let exec = Exec::new("cargo").args(fuzz).env("RUSTFLAGS", "--cfg fuzzing");
+        exec.cwd(repo.root()).status(PART_MAX).map(passed)
     });
     stages.run("linearizability", || {
         tools::IP.need()?;
@@ -108,7 +108,7 @@ fn full(repo: &Repo, stages: &mut Stages) {
 /// of the tests, and in the workspace, with whose tests it shares most crates.
 fn server_only(repo: &Repo) -> Result<bool> {
     let build = ["build", "--workspace", "--bin", "volvox", "--no-default-features", "--locked"];
-    if !Exec::new("cargo").args(build).cwd(repo.root()).status(PART_MAX)? {
+    if !Exec::new("cargo").args(build).args(BUCKETS).cwd(repo.root()).status(PART_MAX)? {
         return Ok(false);
     }
     let (built, server) = (repo.path("target/debug/volvox"), repo.path(SERVER_ONLY));
@@ -116,13 +116,6 @@ fn server_only(repo: &Repo) -> Result<bool> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     fs::copy(&built, &server).with_context(|| built.display().to_string())?;
     prove::clients("epoll", Some(server))
-}
-
-/// Lints what the features of buckets add.
-fn clippy_buckets(repo: &Repo) -> Result<bool> {
-    let of = ["clippy", "--workspace", "--all-targets", "--locked"];
-    let lint = Exec::new("cargo").args(of).args(BUCKETS).args(["--", "-D", "warnings"]);
-    lint.cwd(repo.root()).status(PART_MAX)
 }
 
 /// Formats, and applies what clippy can correct.
