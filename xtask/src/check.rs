@@ -104,8 +104,8 @@ fn full(repo: &Repo, stages: &mut Stages) {
     });
 }
 
-/// Runs the clients on the server that `--no-default-features` leaves. It is built with the profile
-/// of the tests, and in the workspace, with whose tests it shares most crates.
+/// Runs the clients on the server that `--no-default-features` leaves, with buckets. It is built as
+/// the tests are, with which it shares all crates but one.
 fn server_only(repo: &Repo) -> Result<bool> {
     let build = ["build", "--workspace", "--bin", "volvox", "--no-default-features", "--locked"];
     if !Exec::new("cargo").args(build).args(BUCKETS).cwd(repo.root()).status(PART_MAX)? {
