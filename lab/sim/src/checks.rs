@@ -4,9 +4,6 @@ use crate::cells::Cells;
 use crate::scene::{Life, Scene, index_of};
 use ring::{Command, Why};
 
-/// Epochs before the present one in which a cell may still believe that it leads.
-const EPOCHS_BACK: u32 = 3;
-
 /// A primary that is replaced for its silence has stopped to answer before.
 pub(crate) fn stopped(cells: &mut Cells, command: &Command, scene: &Scene) {
     let Command::Promote { at, why: Why::Silent, cell } = *command else { return };
@@ -24,30 +21,22 @@ pub(crate) fn stopped(cells: &mut Cells, command: &Command, scene: &Scene) {
 
 /// Looks for two cells that may acknowledge changes of the same range now.
 pub(crate) fn leases(cells: &mut Cells, life: Life, scene: &Scene) {
-    let map = cells.coordinator.map().clone();
     let Some(own) = &cells.machines[life.cell].process else { return };
-    for range in &map.ranges {
-        let epochs = range.epoch.saturating_sub(EPOCHS_BACK).max(1)..=range.epoch;
-        for own_epoch in epochs.clone() {
-            let term = |epoch| ring::Range { epoch, ..range.clone() };
-            if !own.may_answer(&term(own_epoch), scene) {
-                continue;
-            }
-            let others = cells.machines.iter().filter_map(|machine| machine.process.as_ref());
-            for other in others.filter(|other| other.life.cell != life.cell) {
-                for epoch in epochs.clone().filter(|epoch| other.may_answer(&term(*epoch), scene)) {
-                    let newer = if epoch > own_epoch { other } else { own };
-                    let holds_ns = newer.member.hold_until_ns(range.id);
-                    if epoch == own_epoch || holds_ns <= newer.now(scene).mono_ns {
-                        cells.fault.get_or_insert(format!(
-                            "range {}: cell {} in epoch {own_epoch} and cell {} in epoch \
-                             {epoch} may both acknowledge changes",
-                            range.id,
-                            life.cell + 1,
-                            other.life.cell + 1
-                        ));
-                    }
-                }
+    for range in &cells.coordinator.map().ranges {
+        let Some(own_epoch) = own.answers_in(range, scene) else { continue };
+        let others = cells.machines.iter().filter_map(|machine| machine.process.as_ref());
+        for other in others.filter(|other| other.life.cell != life.cell) {
+            let Some(epoch) = other.answers_in(range, scene) else { continue };
+            let newer = if epoch > own_epoch { other } else { own };
+            let holds_ns = newer.member.hold_until_ns(range.id);
+            if epoch == own_epoch || holds_ns <= newer.now(scene).mono_ns {
+                cells.fault.get_or_insert(format!(
+                    "range {}: cell {} in epoch {own_epoch} and cell {} in epoch {epoch} may both \
+                     acknowledge changes",
+                    range.id,
+                    life.cell + 1,
+                    other.life.cell + 1
+                ));
             }
         }
     }

@@ -122,11 +122,11 @@ impl Coordinator {
             return scene.after(gives_up_ns, Event::Answer(call, Outcome::Unknown));
         }
         if is_cut || scene.dice.per_mille(self.weather.late) {
-            scene.after(late_ns, Event::Propose(call, command));
+            scene.after(late_ns, Event::Propose(call, Box::new(command)));
             return scene
                 .after(gives_up_ns.min(late_ns / 2), Event::Answer(call, Outcome::Unknown));
         }
-        scene.after(way_ns + slow_ns, Event::Propose(call, command));
+        scene.after(way_ns + slow_ns, Event::Propose(call, Box::new(command)));
         scene.after(DEADLINE_NS, Event::Answer(call, Outcome::Unknown));
     }
 
@@ -145,7 +145,7 @@ impl Coordinator {
         scene.say(|| format!("  cell {} proposes {command:?}, late", from.cell + 1));
         let late_ns = scene.dice.duration(1_000_000, LATE_NS / 4);
         let gives_up_ns = scene.dice.duration(500_000, 100_000_000);
-        scene.after(late_ns, Event::Propose(call, command));
+        scene.after(late_ns, Event::Propose(call, Box::new(command)));
         scene.after(gives_up_ns.min(late_ns), Event::Answer(call, Outcome::Unknown));
     }
 

@@ -470,6 +470,11 @@ impl Process {
         self.ring.may_answer(range, self.now(scene))
     }
 
+    /// The epoch of `range` in which it may answer now.
+    pub(crate) fn answers_in(&self, range: &ring::Range, scene: &Scene) -> Option<u32> {
+        self.ring.answers_in(range, self.now(scene))
+    }
+
     /// Whether it leads `range` in its epoch, and has begun to.
     pub(crate) fn leads(&self, range: &ring::Range) -> bool {
         self.ring.leads(range)

@@ -45,7 +45,7 @@ pub(crate) enum Event {
     /// A client's connection arrives at a cell.
     ClientDials(usize, usize),
     /// A command arrives at the coordinator.
-    Propose(CallId, Command),
+    Propose(CallId, Box<Command>),
     /// A call of the coordinator ends, if it is still open.
     Answer(CallId, Outcome),
     /// The map of this version arrives at a cell.

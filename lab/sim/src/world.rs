@@ -330,7 +330,7 @@ impl World {
             Event::Propose(call, command) => {
                 checks::stopped(cells, &command, scene);
                 faults::stop_deposed(cells, &command, scene);
-                cells.coordinator.apply(call, command, history, scene);
+                cells.coordinator.apply(call, *command, history, scene);
             }
             Event::Answer(call, outcome) => cells.answer(call, outcome, scene),
             Event::MapComes(cell, version) => cells.take_map(cell, version, scene),

@@ -308,10 +308,16 @@ impl RingCell {
     /// Whether it leads `range` and may answer for it now.
     #[must_use]
     pub fn may_answer(&self, range: &ring::Range, now: Now) -> bool {
-        let target = range.slices().iter().next().map(|slice| self.routes().target(slice).0);
-        let Some(routes::Target::Here(level, epoch)) = target else { return false };
+        self.answers_in(range, now) == Some(range.epoch)
+    }
+
+    /// The epoch of `range`, the present one or an earlier, in which it may answer now.
+    #[must_use]
+    pub fn answers_in(&self, range: &ring::Range, now: Now) -> Option<u32> {
+        let slice = range.slices().iter().next()?;
+        let routes::Target::Here(level, epoch) = self.routes().target(slice).0 else { return None };
         let lasts = self.terms.until_ns(level) > now.mono_ns;
-        epoch == range.epoch && lasts && self.terms.stops_at_s(level) > now.expiry_s
+        (lasts && self.terms.stops_at_s(level) > now.expiry_s).then_some(epoch)
     }
 
     /// What it holds now.
