@@ -19,8 +19,9 @@ use tokio::time::sleep;
 
 /// Connections of other cells that are served at once.
 const CONNECTIONS_MAX: usize = 4096;
-/// Answers of one connection that wait to be sent.
-const ANSWERS_MAX: usize = 256;
+/// Calls of one connection that are carried out or wait for their answer to be sent. No more is
+/// received meanwhile.
+const CALLS_MAX: usize = 256;
 /// After a connection that could not be accepted: there are no descriptors.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -73,7 +74,7 @@ impl Calls {
                 if let Ok(from) = from
                     && error.kind() == std::io::ErrorKind::Other
                 {
-                    (self.note)(format!("a connection of {from} was refused: {error}"));
+                    (self.note)(format!("a connection of {} was refused: {error}", from.ip()));
                 }
                 return;
             }
@@ -112,9 +113,10 @@ impl Calls {
     /// Answers `first` and the calls after it, in the thread of the coordinator.
     async fn answers(self: Arc<Self>, wire: Wire, first: Call) {
         let Wire { session, mut reader, mut writer } = wire;
-        let (answers, mut to_send) = mpsc::channel::<Answer>(ANSWERS_MAX);
+        let (answers, mut to_send) = mpsc::channel::<(Answer, OwnedSemaphorePermit)>(CALLS_MAX);
+        let places = Arc::new(Semaphore::new(CALLS_MAX));
         let sends = async {
-            while let Some(Answer { id, answer }) = to_send.recv().await {
+            while let Some((Answer { id, answer }, _place)) = to_send.recv().await {
                 let (ok, body) = answer.unwrap_or_default();
                 if writer.send(&Frame::Answer { id, ok, body: &body }).await.is_err() {
                     return;
@@ -125,9 +127,10 @@ impl Calls {
             let mut next = Some(first);
             while let Some(Call { id, kind, body }) = next {
                 let (calls, answers) = (self.clone(), answers.clone());
+                let Ok(place) = places.clone().acquire_owned().await else { return };
                 tokio::spawn(async move {
                     let answer = calls.answer(CellId(session.peer.cell), kind, &body).await;
-                    let _ = answers.send(Answer { id, answer }).await;
+                    let _ = answers.send((Answer { id, answer }, place)).await;
                 });
                 next = self.hears(&mut reader, session.peer).await;
             }

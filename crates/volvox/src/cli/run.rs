@@ -16,6 +16,7 @@ use crate::config::{
     show_json, show_text,
 };
 use crate::ctl::ctl;
+use crate::logging;
 use crate::memcached;
 use crate::run::{LaunchOptions, WantedWitness, serve, witness};
 use crate::up::{Wanted, up};
@@ -53,7 +54,9 @@ impl From<OsString> for Failure {
 
 /// Runs the command line `words`, the program's name first.
 pub fn run(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    match carry_out(words.into_iter().collect()) {
+    let done = carry_out(words.into_iter().collect());
+    logging::finish();
+    match done {
         Ok(code) => code.into(),
         Err(Failure { code, message }) => {
             // If standard error is closed too, the code alone says that something failed.

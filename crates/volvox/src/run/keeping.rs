@@ -14,6 +14,9 @@ use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId};
 use service::{Flushing, Keeper, RingCell};
 use session::WorkerId;
 
+use super::repeats::Repeats;
+use crate::logging;
+
 /// Between two steps of what takes long.
 const STEP: Duration = Duration::from_micros(200);
 /// The longest rest, where nothing is left to do.
@@ -35,6 +38,7 @@ pub(super) struct Keeping {
     ready: Arc<AtomicU64>,
     sent: Sent,
     clock: Clock,
+    notes: Arc<Repeats>,
 }
 
 /// By cell, what it is ready for, as the thread has it.
@@ -63,7 +67,7 @@ impl Keeping {
     pub(super) fn start(
         ring: Arc<RingCell>,
         map: Arc<Map>,
-        clock: Clock,
+        (clock, notes): (Clock, Arc<Repeats>),
     ) -> io::Result<(Arc<Self>, KeepingThread)> {
         let (messages, received) = sync_channel(MESSAGES_MAX);
         let ready = Arc::new(AtomicU64::new(0));
@@ -74,7 +78,7 @@ impl Keeping {
             .spawn(move || run(keeper, &received, &shared, &of_thread))?;
         let ends = KeepingThread(messages.clone(), Some(thread));
         let sent = Sent::default();
-        Ok((Arc::new(Self { messages, ring, ready, sent, clock }), ends))
+        Ok((Arc::new(Self { messages, ring, ready, sent, clock, notes }), ends))
     }
 }
 
@@ -88,6 +92,7 @@ pub(super) fn log_change(change: &Change) {
 /// Ends the process, because the life of the cell is over.
 pub(super) fn end(why: &str) -> ! {
     tracing::error!("{why}");
+    logging::finish();
     std::process::exit(1);
 }
 
@@ -152,7 +157,7 @@ impl Plane for Keeping {
     }
 
     fn note(&self, text: String) {
-        tracing::warn!("{text}");
+        self.notes.warn(&text);
     }
 
     /// At once: a drain would answer clients meanwhile.

@@ -16,7 +16,7 @@ use std::{env, io, thread};
 
 use crate::auth::AuthFile;
 use crate::config::{Loaded, Settings};
-use crate::logging::{self, Logging};
+use crate::logging::{self, Logging, Writes};
 use crate::process::{self, Announcement, PORT_FILE_VARIABLE, PidFile, Signals};
 
 /// What a command line says beside settings.
@@ -64,7 +64,8 @@ impl Launch {
         }
         process::allow_connections(server.connections_max, workers(&loaded.settings))?;
         let became = process::become_user(wanted.user.as_deref(), options.as_memcached)?;
-        let logging = logging::start(log)?;
+        let in_ring = loaded.settings.ring.directory.is_some();
+        let logging = logging::start(log, if in_ring { Writes::Another } else { Writes::Itself })?;
         if let (Some(name), false) = (&wanted.user, became) {
             tracing::info!("process.user {name}: not root, so the user stays the same");
         }

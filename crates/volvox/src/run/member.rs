@@ -9,19 +9,20 @@
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use base::Now;
 use control::{Control, ControlConfig, Founding, Seen, Starting};
-use drivers::{Clock, Config, Driver, Listen, Server};
+use drivers::{Clock, Config, Driver, Listen, Server, StartError};
 use peer::{Nonce, Secret};
 use ring::{Addresses, CellId, Consistency, Map};
 use service::{Cell, Finding, Flushing, Reach, RingCell, RingHost, RingIdentity, RingService};
 
 use super::keeping::{Keeping, KeepingThread};
+use super::repeats::Repeats;
 use super::tier::TierThreads;
 use crate::config::{self, Settings};
 
@@ -38,12 +39,20 @@ pub(super) fn is_no_file(setting: &str, path: &Path) -> Result<(), String> {
     is_free.then_some(()).ok_or_else(wrong)
 }
 
+/// Refuses an address at which the server could not listen: a ring that had taken the cell would
+/// wait for it.
+fn is_free(address: SocketAddr) -> Result<(), StartError> {
+    let refused = |cause| StartError::Listen { address: address.to_string(), cause };
+    TcpListener::bind(address).map(drop).map_err(refused)
+}
+
 /// A cell that is about to be one of a ring.
 pub(super) struct Joining {
     starting: Starting,
     secret: Secret,
     links: SocketAddr,
     clock: Clock,
+    notes: Arc<Repeats>,
 }
 
 /// What keeps a cell in its ring, until it is dropped.
@@ -53,14 +62,14 @@ pub(super) struct Member {
 }
 
 impl Joining {
-    /// Finds out who the cell is; `None` if it is to be in no ring. It asks none any more once the
-    /// process `ends`. `tier`: what lies below its memory.
+    /// Finds out who the cell is, which is to `listen` there for clients; `None` if it is to be in
+    /// no ring. It asks none any more once the process `ends`. `tier`: what lies below its memory.
     ///
     /// # Errors
     /// What its directory, its addresses or its secret are refused for, or that no ring takes it.
     pub(super) fn of(
         settings: &Settings,
-        clock: &Clock,
+        (clock, listen): (&Clock, &[Listen]),
         ends: Arc<AtomicBool>,
         tier: Option<&TierThreads>,
     ) -> Result<Option<Self>, Box<dyn Error>> {
@@ -75,6 +84,12 @@ impl Joining {
             links: address("ring.links", &ring.links)?,
             clients: address("server.listen", &settings.server.listen)?,
         };
+        is_free(addresses.links)?;
+        for listen in listen {
+            if let Listen::Tcp(clients) = listen {
+                is_free(*clients)?;
+            }
+        }
         let seeds = ring.seeds.iter().map(|seed| address("ring.seeds", std::slice::from_ref(seed)));
         let consistency = Consistency { durability: ring.durability, reads: ring.reads };
         let founding = Founding { cells: ring.cells, copies: ring.copies as u8, consistency };
@@ -93,10 +108,10 @@ impl Joining {
             nonce: Arc::new(move || random.nonce()),
             ends,
         };
-        let note = |text: String| tracing::warn!("{text}");
-        let starting = Starting::begin(config, Arc::new(note))?;
         let (links, clock) = (addresses.links, clock.clone());
-        Ok(Some(Self { starting, secret, links, clock }))
+        let notes = Arc::new(Repeats::new(clock.clone()));
+        let starting = Starting::begin(config, notes.clone().sink())?;
+        Ok(Some(Self { starting, secret, links, clock, notes }))
     }
 
     /// Serves `cell` as one of the ring.
@@ -109,7 +124,7 @@ impl Joining {
         cell: Arc<Cell>,
         tier: Option<&TierThreads>,
     ) -> Result<(Server, Member), Box<dyn Error>> {
-        let Self { starting, secret, links, clock } = self;
+        let Self { starting, secret, links, clock, notes } = self;
         let (ring, me, incarnation) = (starting.ring(), starting.cell(), starting.incarnation().0);
         tracing::info!("cell {me} of ring {ring:016x}, start {incarnation}");
         if let Some(tier) = tier {
@@ -124,7 +139,7 @@ impl Joining {
         }
         let identity = RingIdentity { ring, cell: me, incarnation };
         let finder: Arc<OnceLock<Finder>> = Arc::default();
-        let (finds, random) = (finder.clone(), OpenRandom::open()?);
+        let (finds, random, broken) = (finder.clone(), OpenRandom::open()?, notes.clone());
         let find = move |finding| match finding {
             Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
             Finding::Refuses { cell, range } => find_by(&finds, Seen::Refuses { cell, range }),
@@ -135,9 +150,11 @@ impl Joining {
             Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
             // It has not said who it is.
             Finding::Broken { cell: CellId(0), what } => {
-                tracing::warn!("a connection to ring.links: {what}");
+                broken.warn(&format!("a connection to ring.links: {what}"));
             }
-            Finding::Broken { cell, what } => tracing::warn!("the link to cell {cell}: {what}"),
+            Finding::Broken { cell, what } => {
+                broken.warn(&format!("the link to cell {cell}: {what}"));
+            }
         };
         let (nonce, expiry) = (Box::new(move || random.nonce()), clock.expiry().clone());
         let host = RingHost { nonce, find: Box::new(find), expiry };
@@ -146,7 +163,7 @@ impl Joining {
             tier.write_back_in(&ring_cell, &clock);
         }
         let nothing = Arc::new(Map::new(ring, u32::MAX, 1));
-        let (plane, keeping) = Keeping::start(ring_cell.clone(), nothing, clock)?;
+        let (plane, keeping) = Keeping::start(ring_cell.clone(), nothing, (clock, notes))?;
         let links_at = config.listen.len();
         config.listen.push(Listen::Links(links));
         // With a thread for each client, one worker has all links.

@@ -15,6 +15,7 @@ mod keeping;
 mod launch;
 mod member;
 mod random;
+mod repeats;
 mod serve;
 mod startup;
 mod tier;

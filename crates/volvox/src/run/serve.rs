@@ -69,7 +69,8 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     let cell = cell(&launch, &chosen, &budget, (&clock, remote.clone()))?;
     let tier = below.map(|below| below.begin(&cell, &clock)).transpose()?;
     let config = server_config(&launch, &chosen, &budget, clock.clone())?;
-    let joining = Joining::of(settings, &clock, launch.signals.ends(), tier.as_ref())?;
+    let ends = launch.signals.ends();
+    let joining = Joining::of(settings, (&clock, &config.listen), ends, tier.as_ref())?;
     let (server, _member) = match joining {
         None => (serve_alone(config, cell, tier.as_ref())?, None),
         Some(joining) => {

@@ -15,8 +15,9 @@ use ring::{Addresses, CellId, Change, Map, Memory, Outcome, Outlook, RangeId};
 
 use super::keeping::{end, log_change};
 use super::member::{OpenRandom, RingClock, address, is_no_file, read_secret};
+use super::repeats::Repeats;
 use crate::config::{Listen, LogSettings};
-use crate::logging;
+use crate::logging::{self, Writes};
 use crate::process::{Request, Signals};
 
 /// What a witness is started with.
@@ -37,7 +38,7 @@ pub struct WantedWitness {
 /// # Errors
 /// What the system, a file or an address refuses, or that no ring takes it.
 pub fn witness(wanted: &WantedWitness) -> Result<u8, Box<dyn Error>> {
-    logging::start(&LogSettings::default())?;
+    logging::start(&LogSettings::default(), Writes::Another)?;
     let mut signals = Signals::new()?;
     let (clock, random) = (Clock::new(), OpenRandom::open()?);
     is_no_file("--directory", &wanted.directory)?;
@@ -53,21 +54,22 @@ pub fn witness(wanted: &WantedWitness) -> Result<u8, Box<dyn Error>> {
         seeds: seeds.collect::<Result<Vec<SocketAddr>, _>>()?,
         is_witness: true,
         founding: None,
-        clock: Arc::new(RingClock(clock)),
+        clock: Arc::new(RingClock(clock.clone())),
         nonce: Arc::new(move || random.nonce()),
         ends: signals.ends(),
     };
-    let starting = Starting::begin(config, Arc::new(|text| tracing::warn!("{text}")))?;
+    let notes = Arc::new(Repeats::new(clock));
+    let starting = Starting::begin(config, notes.clone().sink())?;
     let (ring, me, start) = (starting.ring(), starting.cell(), starting.incarnation().0);
     tracing::info!("cell {me} of ring {ring:016x}, start {start}: a witness");
-    let control = starting.run(Arc::new(Watching));
+    let control = starting.run(Arc::new(Watching(notes)));
     while signals.wait().is_some_and(|request| request == Request::Reload) {}
     drop(control);
     Ok(0)
 }
 
 /// What follows for a witness: lines in its log.
-struct Watching;
+struct Watching(Arc<Repeats>);
 
 impl Plane for Watching {
     fn adopt(&self, _map: Arc<Map>, _holds: BTreeMap<RangeId, u64>) {}
@@ -96,7 +98,7 @@ impl Plane for Watching {
     fn see(&self, _outlook: Outlook) {}
 
     fn note(&self, text: String) {
-        tracing::warn!("{text}");
+        self.0.warn(&text);
     }
 
     fn end(&self, why: String) {

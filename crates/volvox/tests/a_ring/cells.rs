@@ -134,6 +134,25 @@ impl Cells {
         self.places[cell].at[0]
     }
 
+    /// Where a cell takes the heartbeats and calls of others.
+    pub fn control(&self, cell: usize) -> SocketAddr {
+        self.places[cell].at[1]
+    }
+
+    /// Where a cell takes the links of others.
+    pub fn links(&self, cell: usize) -> SocketAddr {
+        self.places[cell].at[2]
+    }
+
+    /// Waits until a cell has logged `text`.
+    pub fn until_log(&self, cell: usize, text: &str) {
+        let start = Instant::now();
+        while !self.log(cell).contains(text) {
+            assert!(start.elapsed() < DEADLINE, "{text}: {}", self.log(cell));
+            thread::yield_now();
+        }
+    }
+
     /// What a cell has logged.
     pub fn log(&self, cell: usize) -> String {
         fs::read_to_string(self.directory.join(format!("{}.log", cell + 1))).unwrap_or_default()

@@ -5,6 +5,7 @@ mod cells;
 mod commands;
 mod drivers;
 mod full;
+mod joining;
 mod kills;
 mod levels;
 mod long_replies;
