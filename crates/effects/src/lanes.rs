@@ -94,6 +94,12 @@ impl Lanes {
         logs.enumerate().map(|(lane, log)| (LaneId(lane as u8), log))
     }
 
+    /// The end of every log, in the order of the lanes.
+    #[must_use]
+    pub fn ends(&self) -> Vec<u64> {
+        self.logs().map(|(_, log)| log.end()).collect()
+    }
+
     /// The log of a lane.
     #[inline(always)]
     #[must_use]

@@ -225,6 +225,12 @@ impl Cell {
         self.tiered.get()
     }
 
+    /// The tier, if there is one and the cell is of a ring.
+    #[inline]
+    pub(crate) fn member(&self) -> Option<tier::Member<'_>> {
+        self.tiered().and_then(|tiered| tiered.member())
+    }
+
     pub(crate) fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
     }

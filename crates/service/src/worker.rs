@@ -77,7 +77,7 @@ impl Worker {
             replies.sink.set_observer(tiered.tier().clone());
             tiered.rules_of_replies().into_iter().for_each(|rules| replies.follow(rules));
         }
-        let member = tiered.as_ref().and_then(|tiered| tiered.member());
+        let member = cell.member();
         let copied = member.map(|member| Box::new(WorkerSink::new(member.copied().clone())));
         Self {
             cell,

@@ -1,4 +1,4 @@
-//! What all workers of a cell share about its ring, and the thread that keeps it.
+//! What all workers of a cell and its keeper share about its ring.
 
 use super::copies::Copy;
 use super::copies::{Exchanges, Origins, Room};
@@ -74,11 +74,11 @@ pub enum Finding {
         /// The learner.
         cell: CellId,
     },
-    /// A copy takes no more changes.
+    /// A cell is to be dropped: it takes no more changes, or cannot have them.
     Refuses {
-        /// The copy.
+        /// The cell.
         cell: CellId,
-        /// Of this range; `None`: of all ranges that this cell leads.
+        /// From this range; `None`: from all ranges that this cell leads.
         range: Option<RangeId>,
     },
     /// A link is broken, for a reason that an operator should know.
@@ -185,7 +185,7 @@ impl RingCell {
         host: RingHost,
     ) -> Result<Arc<Self>, NoLog> {
         let log = cell.effect_log().ok_or(NoLog)?;
-        if let Some(below) = cell.tiered().and_then(|tiered| tiered.member()) {
+        if let Some(below) = cell.member() {
             for (lane, log) in log.lanes.logs() {
                 let marks: Vec<_> = below.waits_for(lane).into_iter().collect();
                 log.set_level(OF_JOURNAL, &marks);
@@ -227,7 +227,7 @@ impl RingCell {
     /// The tier, if there is one.
     #[inline]
     pub(crate) fn below(&self) -> Option<Member<'_>> {
-        self.cell.tiered().and_then(|tiered| tiered.member())
+        self.cell.member()
     }
 
     /// Has the tier reach the workers, if there is one.

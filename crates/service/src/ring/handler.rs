@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariant: what this cell executes for a range is sent only if its lease has not ended when the
-//! batch ends.
+//! batch ends, unless it is a read by a fence.
 
 use super::cell::{Mail, RingCell};
 use super::links::{Link, LinkHandler, RingConnection, Role};

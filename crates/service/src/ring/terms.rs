@@ -62,7 +62,7 @@ impl Terms {
         self.stops_at_s[level.index()].load(Ordering::Acquire)
     }
 
-    /// Sets that second. Until then a new level answers nothing.
+    /// Sets that second. A new level answers nothing before this was called.
     pub(crate) fn stop_at_s(&self, level: Level, second: u32) {
         self.stops_at_s[level.index()].store(second, Ordering::Release);
     }

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! What one copy has and the other lacks was not acknowledged to any client. But the two must be
-//! the same before the log of the new primary begins, and of more lanes each may have more of one.
+//! the same before the log of the new primary begins, and with several lanes each of them may be
+//! ahead in another one.
 //! Tails travel in the logs of the cells, as entries that concern no item.
 //!
 //! Where a tail does not join on, because something in between was not kept, the copy is dropped

@@ -234,7 +234,7 @@ impl Room {
 
     /// The tier, if there is one.
     fn below(&self) -> Option<Member<'_>> {
-        self.cell.tiered().and_then(|tiered| tiered.member())
+        self.cell.member()
     }
 
     /// A value of `bytes` bytes comes.

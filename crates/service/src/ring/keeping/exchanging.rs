@@ -168,5 +168,5 @@ fn append(entries: &mut VecDeque<(u8, Vec<u8>)>, worker: &mut Worker) -> Option<
         sink.other(lane, *kind, bytes, false).ok()?;
         entries.pop_front();
     }
-    Some(sink.lanes().logs().map(|(_, log)| log.end()).collect())
+    Some(sink.lanes().ends())
 }

@@ -56,8 +56,8 @@ pub struct Keeper {
     readers: Readers,
     /// By range, until when nothing is committed of what this cell begins to lead.
     until_ns: BTreeMap<RangeId, u64>,
-    /// By range of which nobody knew any more who had asked for what: how often, and the first
-    /// version in which this was seen.
+    /// By range: how often the ids of what was asked for were lost with it, and the version of the
+    /// map in which this cell saw the last time.
     losses: BTreeMap<RangeId, (u32, u64)>,
     /// What this cell has begun to lead, and does not evict of yet: its copies are not sent it.
     begun: Vec<SliceRange>,

@@ -42,12 +42,12 @@ pub(crate) enum Progress {
     /// By lane, the position up to which it must have come.
     Room(Vec<u64>),
     Walking(Walk),
-    /// Likewise.
+    /// By lane, the position up to which it must have come.
     Tail(Vec<u64>),
     /// Above a tier: until all is written back that was changed before it was sent changes.
     Dirty,
     Counted,
-    /// Likewise.
+    /// By lane, the position up to which it must have come.
     Last(Vec<u64>),
     Ready,
 }
@@ -131,7 +131,7 @@ impl Learning {
             }
             Progress::Tags(entries) => {
                 if append_tags(slices, entries, worker) {
-                    self.progress = Progress::Room(sink_lanes(worker));
+                    self.progress = Progress::Room(ends(worker));
                 }
             }
             Progress::Room(ends) => {
@@ -148,7 +148,7 @@ impl Learning {
                 let more = engine.scan(pin, slices, &mut at, ITEMS, now, &mut emits);
                 let goes_on = walk.end(before, at);
                 if more == More::No {
-                    let ends = sink_lanes(worker);
+                    let ends = ends(worker);
                     self.progress = Progress::Tail(ends);
                 }
                 self.notes(goes_on, now);
@@ -166,7 +166,7 @@ impl Learning {
                 }
             }
             // The levels wait for it already, so that whatever is appended after this does.
-            Progress::Counted => self.progress = Progress::Last(sink_lanes(worker)),
+            Progress::Counted => self.progress = Progress::Last(ends(worker)),
             // It was not sent as changes what it has learned: another copy that lacks some of it
             // could not get that from it if this cell ended.
             Progress::Last(ends) => {
@@ -181,9 +181,8 @@ impl Learning {
 }
 
 /// The ends of all logs.
-fn sink_lanes(worker: &mut Worker) -> Vec<u64> {
-    let (_, _, sink) = worker.parts();
-    sink.lanes().logs().map(|(_, log)| log.end()).collect()
+fn ends(worker: &mut Worker) -> Vec<u64> {
+    worker.parts().2.lanes().ends()
 }
 
 /// Appends items as they are, for one reader of each lane.

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 const AGAIN_NS: u64 = 10_000_000;
 /// Bytes of requests that a link holds unsent.
 const UNSENT_BYTES_MAX: usize = 4 << 20;
-/// How long a link may take to open, and how long nothing may come of one while a request is
-/// overdue. Then it is closed, and opened again: the other end may be gone without a word.
-const SILENT_NS: u64 = 1_500_000_000;
+/// How long a link or a stream may take to open, and how long nothing may come of one while a
+/// request is overdue or an acknowledgement awaited. Then it is closed, and opened again: the other
+/// end may be gone without a word.
+pub(super) const SILENT_NS: u64 = 1_500_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {

@@ -21,7 +21,7 @@ use tier::encode_copied;
 
 /// What has not changed is said again after this time.
 const SAID_NS: u64 = 100_000_000;
-/// How long a change may wait for memory that was promised to it, or that was not.
+/// How long a change may wait for memory, promised or not.
 const FULL_NS: u64 = 1_000_000_000;
 
 /// Slices whose states are journaled in one entry, at most: an entry of the shortest log.

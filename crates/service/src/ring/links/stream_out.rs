@@ -1,5 +1,6 @@
 //! A stream to a copy: what stands in the log of one lane, as the copy is to have it.
 
+use super::peers::SILENT_NS;
 use crate::fence;
 use crate::ring::cell::{READ_BYTES, RingCell};
 use crate::ring::copies::{Copy, FIRST_BYTES, Promised, has};
@@ -17,10 +18,6 @@ const UNACKED_BYTES_MAX: usize = 4 << 20;
 const WANTED_PART: u64 = 16;
 /// How long a stream rests before it is opened again.
 const AGAIN_NS: u64 = 20_000_000;
-
-/// How long a stream may take to open, and a copy to acknowledge something. Then the connection is
-/// closed, and opened again: the other end may be gone without a word.
-const SILENT_NS: u64 = 1_500_000_000;
 
 /// How far a stream is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

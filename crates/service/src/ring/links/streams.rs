@@ -84,8 +84,8 @@ impl Streams {
         orders.extend(self.unacked.drain(..).map(Order::Turn));
     }
 
-    /// Whether the journal has all that an earlier connection of the stream may have applied that
-    /// `id` wants opened. Asked again and again.
+    /// `id` wants to open a stream: whether the journal has all that an earlier connection of that
+    /// stream may have applied. Asked again and again.
     fn may_open(&mut self, id: ConnId) -> bool {
         let Some(below) = self.ring.below() else { return true };
         let at = self.opening.iter().position(|(of, _)| *of == id).unwrap_or_else(|| {

@@ -10,7 +10,8 @@
 //! row is short, and a request is found by its id at once. What is sent again when the row has gone
 //! on, and what holds up the row, is in a tree.
 //!
-//! Invariant: each is taken out once: by its reply, by the end of its link, or when it is overdue.
+//! Invariant: each is taken out once: by its reply, by the end of its link, by a newer map, when it
+//! is overdue, or when its client is gone.
 
 use crate::ring::job::{Job, Origin, Repeat};
 use ring::CellId;

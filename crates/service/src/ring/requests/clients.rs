@@ -137,9 +137,13 @@ fn is_full(
             jobs.waiting_bytes(),
             jobs.bytes_max
         ),
-        false => format!(
-            "SERVER_ERROR {more} keys for other cells, at most {JOBS_MAX} wait: ask for \
+        false if more > JOBS_MAX => format!(
+            "SERVER_ERROR {more} keys in one request, at most {JOBS_MAX} may be: ask for \
              fewer\r\n"
+        ),
+        false => format!(
+            "SERVER_ERROR {JOBS_MAX} requests wait for other cells, no more may: send it again \
+             later\r\n"
         ),
     };
     reply.bytes_mut().extend_from_slice(line.as_bytes());

@@ -7,7 +7,7 @@
 //!     -> its key is not in memory                -> again when a lookup below has ended
 //! ```
 //!
-//! Invariants: each job ends once: by a reply, or by an error at its deadline. Where it is not
+//! Invariants: each job ends once: by a reply or an error, at its deadline at the latest. Where it is not
 //! known whether a change was executed, it is asked again with the id that it had; what has no id,
 //! or comes to no end in time, is answered with that doubt. A worker without
 //! links lends each job to the one that has them, and gets the reply back.
@@ -386,7 +386,6 @@ impl Jobs {
         let (target, range) = self.executor.route(job.slice);
         let map = self.executor.ring.map();
         let waiting = range.and_then(|id| map.range(id)).filter(|it| it.waits_for_operator);
-        let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
         let reason = match target {
             _ if let Some(range) = waiting => format!(
                 "its last copy has lost its journal; an operator is to forgive it, \
@@ -400,8 +399,10 @@ impl Jobs {
                 || format!("cell {cell} leads it and cannot be reached"),
                 |why| why.describe(Some(cell)),
             ),
+            Target::Nowhere if range.is_some() => NotNow::NotLed.describe(None),
             Target::Nowhere => "no cell leads it".to_owned(),
         };
+        let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
         let why = format!("{range} cannot be served: {reason}");
         self.finish(job.origin, &if job.is_in_doubt { in_doubt(&why) } else { error(&why) });
     }

@@ -1,6 +1,6 @@
 //! The jobs that a worker without links has lent to the one that has them.
 //!
-//! Invariants: a job comes back once, or is forgotten at its deadline. Until then all requests for
+//! Invariants: a job comes back once, or is forgotten after its deadline. Until then all requests for
 //! its slice are lent too, so that those of one client keep their order.
 
 use super::slice_counts::SliceCounts;
@@ -8,7 +8,7 @@ use crate::ring::job::{Job, Origin};
 use base::SliceId;
 use std::collections::BTreeMap;
 
-/// A job that is still answered so long after its deadline: the one that has it ends it then.
+/// How long after its deadline the reply to a lent job may still come.
 const LATE_NS: u64 = 100_000_000;
 
 /// What is known of a job that is lent.

@@ -36,7 +36,7 @@ impl Wanted {
         let needs_copy = durability == Durability::D2 && changes;
         let durability = match durability {
             Durability::D2 if !changes => Durability::D1,
-            // Not even a fence.
+            // There a reply waits for nothing, so not for its fence either.
             Durability::D0 if fences => Durability::D1,
             durability => durability,
         };
