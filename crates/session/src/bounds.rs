@@ -38,10 +38,10 @@ pub(crate) const SPARE_ENTRIES_MAX: usize = 16;
 pub(crate) const SPARE_REPLIES_MAX: usize = 16;
 pub(crate) const SPARE_REPLY_BYTES_MAX: usize = 4 << 10;
 
-/// Requests of one connection whose replies are to come by their tickets, before any has come that
-/// says how long they are. From then on as many as have room in [`Bounds::pending_bytes_max`] if
-/// each is as long as the longest.
-pub(crate) const TICKETS_FIRST: usize = 128;
+/// Requests of one connection whose replies are to come by their tickets, before the first has come
+/// and says how long they are. From then on as many as have room in [`Bounds::pending_bytes_max`]
+/// if each is as long as the longest of late.
+pub(crate) const TICKETS_FIRST: usize = 16;
 /// The length of a reply that is counted at least.
 pub(crate) const REPLY_BYTES_MIN: usize = 256;
 

@@ -344,6 +344,7 @@ impl<H: Serve> Client<H> {
                 Sent::Broken => return Break(()),
             }
         }
+        self.context.now = self.shared.clock().now();
         self.info.set_state(State::Read);
         Continue(())
     }

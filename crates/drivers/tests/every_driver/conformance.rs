@@ -166,6 +166,28 @@ fn a_slow_client_gets_everything_in_the_end() {
 }
 
 #[test]
+fn what_is_executed_after_a_slow_client_has_taken_its_replies_has_the_time_of_then() {
+    for driver in drivers() {
+        let rig = Rig::plain(driver);
+        let mut client = rig.connect();
+        client.ask(&set("v", 30_000), b"STORED\r\n");
+        // One batch, of which the last request comes after more than the sockets take.
+        client.send(&[b"get v\r\n".repeat(1000), b"version\r\n".to_vec()].concat());
+        let remote = rig.server.remote();
+        let is_slow = || remote.connections().iter().any(|it| it.state == State::Write);
+        eventually("it has not taken all", is_slow);
+        let taken_ns = remote.now().mono_ns;
+        let reply = [value("v", 30_000), b"END\r\n".to_vec()].concat();
+        for _ in 0..1000 {
+            client.expect(&reply);
+        }
+        client.expect(b"VERSION 1\r\n");
+        let seen_ns = rig.shared.now_ns.load(Ordering::SeqCst);
+        assert!(seen_ns >= taken_ns, "{driver:?}: {seen_ns} is before {taken_ns}");
+    }
+}
+
+#[test]
 fn clients_that_vanish_leave_nothing_behind() {
     for driver in drivers() {
         let rig = Rig::plain(driver);

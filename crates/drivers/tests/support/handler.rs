@@ -39,6 +39,8 @@ pub struct Shared {
     mark: Arc<AtomicU64>,
     /// The connection of the latest request.
     pub latest: Mutex<Option<ConnId>>,
+    /// The time that the latest request was executed at.
+    pub now_ns: AtomicU64,
     pub closed: AtomicUsize,
     pub requests: AtomicUsize,
     pub batches: AtomicUsize,
@@ -75,6 +77,7 @@ impl Default for Shared {
             seq: AtomicU64::new(0),
             mark,
             latest: Mutex::new(None),
+            now_ns: AtomicU64::new(0),
             closed: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
             batches: AtomicUsize::new(0),
@@ -155,7 +158,8 @@ impl ByKey {
 }
 
 impl Delays for ByKey {
-    fn begin(&mut self, conn: ConnId) {
+    fn begin(&mut self, now: Now, conn: ConnId) {
+        self.shared.now_ns.store(now.mono_ns, Ordering::SeqCst);
         self.shared.requests.fetch_add(1, Ordering::Relaxed);
         *self.shared.latest.lock().expect("unpoisoned") = Some(conn);
     }

@@ -264,7 +264,7 @@ impl Handler for RingService {
     }
 
     fn parts_sent(&mut self, ticket: Ticket) {
-        self.worker.jobs.finishing.parts_sent(ticket.conn);
+        self.worker.jobs.finishing.parts_sent(ticket);
     }
 
     fn deliver(&mut self, now: Now, mail: Mail) {

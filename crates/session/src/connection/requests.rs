@@ -37,6 +37,8 @@ pub(super) struct Requests {
     /// parts, and the highest number when there is neither.
     parked_until_ns: u64,
     pub(super) pending: Option<Box<Pending>>,
+    /// Bytes of the longest reply of late that has come by its ticket; 0 before the first.
+    longest: u32,
     /// The value that the handler takes in pieces.
     pub(super) value: Option<Box<Value>>,
 }
@@ -53,6 +55,7 @@ impl Requests {
             begun: false,
             parked_until_ns: u64::MAX,
             pending: None,
+            longest: 0,
             value: None,
         }
     }
@@ -89,6 +92,8 @@ impl Requests {
     pub(super) fn asks_for_rest<H: Handler>(&mut self, context: &mut Context<H>) -> bool {
         let Some(request) = self.sends_parts() else { return false };
         self.flow = Flow::Waiting;
+        let due_ns = context.now.mono_ns + WAIT_NS_MAX;
+        self.pending.iter_mut().for_each(|pending| pending.extend_first(due_ns));
         context.handler.parts_sent(Ticket { conn: self.conn.id(), request });
         true
     }
@@ -145,6 +150,8 @@ impl Requests {
         let full = pending.is_full(resources);
         let has_rest = pending.first_alone().is_some() && out.len_since(mark) > 0;
         if pending.is_empty() {
+            let longest = u32::try_from(pending.longest()).unwrap_or(u32::MAX);
+            self.longest = if longest > 0 { longest.max(self.longest / 2) } else { self.longest };
             spares.give(pending);
         } else {
             self.pending = Some(pending);
@@ -365,7 +372,8 @@ impl Requests {
             self.hold_behind(&executed, mark, context);
         } else {
             let Context { out, resources, spares, .. } = context;
-            let pending = self.pending.get_or_insert_with(|| spares.take());
+            let longest = self.longest as usize;
+            let pending = self.pending.get_or_insert_with(|| spares.take_for(longest));
             if produced || !stays || wait != Wait::Nothing {
                 pending.push(executed, out, mark);
             }
@@ -427,7 +435,8 @@ impl Requests {
         if leaving == span {
             return span;
         }
-        let pending = self.pending.get_or_insert_with(|| spares.take());
+        let longest = self.longest as usize;
+        let pending = self.pending.get_or_insert_with(|| spares.take_for(longest));
         let (_, rest) = span.cut_at(leaving.finish());
         held.queue(rest, out, pending, now.mono_ns + WAIT_NS_MAX);
         let is_full = pending.is_full(resources);

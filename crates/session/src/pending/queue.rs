@@ -53,8 +53,10 @@ pub(crate) struct Pending {
     grant: Option<Grant>,
     /// Entries that wait for their tickets.
     tickets: usize,
-    /// Bytes of the longest reply that has come by its ticket; 0 before the first.
+    /// Bytes of the longest reply that has come by its ticket, and of those of late; 0 before the
+    /// first.
     longest: usize,
+    expected: usize,
     /// The request after which nothing is executed before its reply is complete.
     alone: Option<u32>,
     /// For replies that came before their turn, beyond `grant`.
@@ -91,6 +93,16 @@ impl Pending {
         self.bytes += reply_bytes + executed.request_bytes;
         self.tickets += usize::from(executed.wait == Wait::Ticket);
         out.move_since(mark, &mut last.reply);
+    }
+
+    /// The replies of late had that many bytes at most; 0: nothing is known of them.
+    pub(super) fn expect(&mut self, longest: usize) {
+        self.expected = longest;
+    }
+
+    /// Bytes of the longest reply that has come by its ticket; 0 before the first.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
     }
 
     /// Nothing that follows the last request is executed before its reply is complete.
@@ -310,7 +322,7 @@ impl Pending {
         }
         let bytes_max =
             if self.grant.is_some() { bounds.pending_bytes_max } else { TAIL_FREE_BYTES };
-        let tickets_max = match self.longest {
+        let tickets_max = match self.longest.max(self.expected) {
             0 => TICKETS_FIRST,
             longest => bounds.pending_bytes_max / longest.max(REPLY_BYTES_MIN),
         };
@@ -325,7 +337,7 @@ impl Pending {
         self.entries.clear();
         self.entries.shrink_to(SPARE_ENTRIES_MAX);
         (self.requests, self.bytes, self.ahead) = (0, 0, 0);
-        (self.tickets, self.longest, self.alone) = (0, 0, None);
+        (self.tickets, self.longest, self.expected, self.alone) = (0, 0, 0, None);
         (self.grant, self.kept) = (None, None);
     }
 

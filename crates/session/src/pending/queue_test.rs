@@ -277,6 +277,20 @@ fn fullness_by_count_by_bytes_and_by_budget() {
 }
 
 #[test]
+fn what_the_replies_of_late_had_is_expected_of_the_next() {
+    let cases = [(0, TICKETS_FIRST), (300, (256 << 10) / 300), (100 << 10, 2), (1 << 20, 1)];
+    for (longest, wanted) in cases {
+        let mut rig = Rig::new(1);
+        rig.pending.expect(longest);
+        let all = std::iter::from_fn(|| {
+            let may = !rig.pending.is_full(&rig.resources);
+            may.then(|| rig.push(Wait::Ticket, "", false))
+        });
+        assert_eq!(all.count(), wanted, "{longest}");
+    }
+}
+
+#[test]
 fn long_replies_are_asked_for_a_few_at_a_time() {
     let mut rig = Rig::new(1);
     let mut tickets = Vec::new();

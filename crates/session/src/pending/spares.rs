@@ -28,6 +28,13 @@ impl Spares {
         }
     }
 
+    /// The same, where the longest reply of late had that many bytes.
+    pub(crate) fn take_for(&mut self, longest: usize) -> Box<Pending> {
+        let mut queue = self.take();
+        queue.expect(longest);
+        queue
+    }
+
     /// Takes the queue of a connection that waits no longer.
     pub(crate) fn give(&mut self, mut queue: Box<Pending>) {
         queue.reset();

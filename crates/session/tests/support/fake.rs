@@ -21,7 +21,7 @@ pub type Items = Arc<Mutex<BTreeMap<Vec<u8>, Arc<[u8]>>>>;
 /// Decides how replies come.
 pub trait Delays {
     /// A request of `conn` begins.
-    fn begin(&mut self, _conn: ConnId) {}
+    fn begin(&mut self, _now: Now, _conn: ConnId) {}
 
     /// Whether the handler declines to answer a plain request at once.
     fn declines(&mut self) -> bool {
@@ -205,14 +205,14 @@ impl<D: Delays> Handler for Fake<D> {
 
     fn call(
         &mut self,
-        _now: Now,
+        now: Now,
         conn: &mut Conn,
         request: &Request<'_>,
         ticket: Ticket,
         reply: &mut Reply,
     ) -> Outcome {
         self.calls += 1;
-        self.delays.begin(conn.id());
+        self.delays.begin(now, conn.id());
         let mark = reply.mark();
         if let Some(outcome) = self.parks(conn, first_key(request), reply) {
             if matches!(request, Request::Store(store) if store.noreply) {

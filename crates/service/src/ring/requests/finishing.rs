@@ -1,7 +1,7 @@
 //! Replies of a worker on their way to whom they belong: those that wait for a log, and those of
 //! which other parts are missing.
 
-use super::gather::{Gather, What};
+use super::gather::{Gather, PART_BYTES_FIRST, What};
 use crate::ring::job::{GatedReply, Origin, Repeat};
 use base::{Grant, MemoryBudget, Owner};
 use memcache::reply::OUT_OF_MEMORY_WRITING as NO_MEMORY;
@@ -12,6 +12,8 @@ use std::sync::Arc;
 /// A part that came before its turn and is longer than this is replaced by an error where there is
 /// no memory to keep it.
 const HELD_BYTES_MAX: usize = 1 << 10;
+/// By this part the longest part of late becomes shorter with each that is.
+const SHORTER_PART: usize = 64;
 /// Memory for such parts is taken in steps of this size.
 const HELD_STEP_BYTES: u64 = 64 << 10;
 
@@ -22,9 +24,11 @@ pub(crate) struct Finishing {
     /// Those of which more parts may be begun.
     ready: VecDeque<u64>,
     /// Those of which no part is begun before a client has been sent what has left.
-    stopped: HashMap<ConnId, u64>,
+    stopped: HashMap<Ticket, u64>,
     /// Parts that were not begun.
     waiting: usize,
+    /// Bytes of the longest part of late.
+    longest: usize,
     /// Bytes of parts that have come before their turn, and memory for them.
     held: usize,
     grant: Option<Grant>,
@@ -47,6 +51,7 @@ impl Finishing {
             ready: VecDeque::new(),
             stopped: HashMap::new(),
             waiting: 0,
+            longest: PART_BYTES_FIRST,
             held: 0,
             grant: None,
             budget,
@@ -69,7 +74,8 @@ impl Finishing {
     }
 
     /// The parts of request `number` are put together.
-    pub(crate) fn gather(&mut self, number: u64, gather: Gather) {
+    pub(crate) fn gather(&mut self, number: u64, mut gather: Gather) {
+        gather.expect(self.longest);
         self.waiting += gather.waiting();
         self.gathers.insert(number, gather);
     }
@@ -103,9 +109,9 @@ impl Finishing {
         self.ready.push_back(number);
     }
 
-    /// The client of `conn` has been sent what has left of a request of which parts are missing.
-    pub(crate) fn parts_sent(&mut self, conn: ConnId) {
-        let Some(number) = self.stopped.remove(&conn) else { return };
+    /// The client has been sent what has left of the request of `ticket`, of which parts are missing.
+    pub(crate) fn parts_sent(&mut self, ticket: Ticket) {
+        let Some(number) = self.stopped.remove(&ticket) else { return };
         if let Some(gather) = self.gathers.get_mut(&number) {
             gather.sent();
             self.ready.push_back(number);
@@ -137,9 +143,18 @@ impl Finishing {
 
     /// Nobody waits any more for what `conn` has asked for in several parts.
     pub(crate) fn closed(&mut self, conn: ConnId) {
-        self.stopped.remove(&conn);
-        let is_of = |_: &u64, gather: &mut Gather| gather.ticket().conn == conn;
+        self.forget_those(|ticket| ticket.conn == conn);
+    }
+
+    /// Nobody waits any more for the request of `ticket`, if it was one in several parts.
+    pub(crate) fn forget(&mut self, ticket: Ticket) {
+        self.forget_those(|it| it == ticket);
+    }
+
+    fn forget_those(&mut self, is_one: impl Fn(Ticket) -> bool) {
+        let is_of = |_: &u64, gather: &mut Gather| is_one(gather.ticket());
         for (_, gather) in self.gathers.extract_if(.., is_of) {
+            self.stopped.remove(&gather.ticket());
             self.waiting -= gather.waiting();
             self.held -= gather.held();
         }
@@ -176,6 +191,8 @@ impl Finishing {
         let is_kept = self.reserve((number, part), bytes.len()).is_ok();
         let Some(gather) = self.gathers.get_mut(&number) else { return };
         let (waiting, held) = (gather.waiting(), gather.held());
+        // What is longer than before counts at once, what is shorter little by little.
+        self.longest = bytes.len().max(self.longest - self.longest / SHORTER_PART);
         let leaving = gather.take(part, if is_kept { bytes } else { NO_MEMORY }.to_vec());
         self.waiting = self.waiting - waiting + gather.waiting();
         self.held = self.held - held + gather.held();
@@ -183,7 +200,7 @@ impl Finishing {
             self.ready.push_back(number);
         }
         if gather.waits_for_client() {
-            self.stopped.insert(gather.ticket().conn, number);
+            self.stopped.insert(gather.ticket(), number);
         }
         if self.held == 0 {
             self.grant = None;
@@ -208,5 +225,69 @@ impl Finishing {
     pub(crate) fn take_back(&mut self, mut completions: Completions) {
         completions.clear();
         self.spare = completions;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::gather::{AHEAD_FIRST, Asks};
+    use super::*;
+    use base::SliceId;
+    use session::WorkerId;
+
+    const END: &[u8] = b"END\r\n";
+
+    fn ticket(request: u32) -> Ticket {
+        let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+        Ticket { conn, request }
+    }
+
+    /// Adds a request in 1,000 parts. Returns those of its parts that are begun.
+    fn gather(finishing: &mut Finishing, number: u64) -> Vec<Origin> {
+        let parts = (0..1_000).map(|_| (Vec::new(), SliceId::of(b"k")));
+        let ticket = ticket(number as u32);
+        finishing.gather(number, Gather::new(ticket, Asks::Values, Repeat::Always, parts));
+        begin(finishing, number)
+    }
+
+    fn begin(finishing: &mut Finishing, number: u64) -> Vec<Origin> {
+        std::iter::from_fn(|| finishing.begin_part(number).map(|(origin, ..)| origin)).collect()
+    }
+
+    #[test]
+    fn as_many_parts_are_begun_as_have_room_if_they_are_as_long_as_those_of_late() {
+        let mut finishing = Finishing::new(MemoryBudget::new(64 << 20));
+        let first = gather(&mut finishing, 1);
+        assert_eq!(first.len(), (256 << 10) / PART_BYTES_FIRST, "nothing is known");
+        let long = [vec![b'v'; 100 << 10], END.to_vec()].concat();
+        first.iter().for_each(|part| finishing.finish(*part, &long));
+        assert_eq!(gather(&mut finishing, 2).len(), 2);
+        finishing.closed(ticket(1).conn);
+        for number in 3..600 {
+            let parts = gather(&mut finishing, number);
+            finishing.finish(parts[0], END);
+            finishing.forget(ticket(number as u32));
+        }
+        assert_eq!(gather(&mut finishing, 600).len(), AHEAD_FIRST);
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_request_that_nobody_waits_for_any_more() {
+        let mut finishing = Finishing::new(MemoryBudget::new(64 << 20));
+        let long = [vec![b'v'; 300 << 10], END.to_vec()].concat();
+        let first = gather(&mut finishing, 1);
+        finishing.finish(first[0], &long);
+        finishing.finish(first[2], &long);
+        assert!(!finishing.stopped.is_empty() && finishing.held > 0, "it waits for its client");
+        finishing.forget(ticket(1));
+        assert!(finishing.stopped.is_empty() && finishing.gathers.is_empty());
+        assert_eq!((finishing.waiting(), finishing.held), (0, 0));
+        let next = gather(&mut finishing, 2);
+        finishing.parts_sent(ticket(1));
+        assert_eq!(finishing.next_ready(), None, "that is another request");
+        finishing.finish(first[1], &long);
+        finishing.finish(next[0], &long);
+        finishing.parts_sent(ticket(2));
+        assert_eq!(finishing.next_ready(), Some(2));
     }
 }

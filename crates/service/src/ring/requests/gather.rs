@@ -6,8 +6,8 @@
 //! ```
 //!
 //! What has come leaves in the order of the parts. No more parts are asked for ahead of that than
-//! have room if each is as long as the longest, and none while the client has not been sent what
-//! has left.
+//! have room if each is as long as the longest, of this request or of late, and none while the
+//! client has not been sent what has left.
 
 use crate::ring::job::Repeat;
 use base::SliceId;
@@ -17,8 +17,10 @@ use std::collections::VecDeque;
 /// Bytes of parts that are asked for, or have come before their turn, if each is as long as the
 /// longest one so far.
 const AHEAD_BYTES: usize = 256 << 10;
-/// Parts that are asked for before any has come.
+/// Parts that are asked for before any has come, at most.
 pub(crate) const AHEAD_FIRST: usize = 128;
+/// What a part is taken to have before any has come to the worker.
+pub(crate) const PART_BYTES_FIRST: usize = 16 << 10;
 /// Bytes that leave before no more is asked for until they are sent.
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 /// The length of a part that is counted at least.
@@ -49,6 +51,8 @@ pub(crate) struct Gather {
     waiting: VecDeque<What>,
     /// Bytes of the longest part that has come; 0 before the first.
     longest: usize,
+    /// Bytes that parts are expected to have: those of the longest of late.
+    expected: usize,
     /// Bytes of the parts that have come before their turn.
     held: usize,
     /// Bytes that have left since it was known last that all are sent.
@@ -75,7 +79,13 @@ impl Gather {
     ) -> Self {
         let waiting = parts.into_iter().collect();
         let (begun, next, longest, held, unsent) = (VecDeque::new(), 0, 0, 0, 0);
-        Self { ticket, asks, repeat, begun, next, waiting, longest, held, unsent }
+        let expected = PART_BYTES_FIRST;
+        Self { ticket, asks, repeat, begun, next, waiting, longest, expected, held, unsent }
+    }
+
+    /// Parts are expected to have that many bytes.
+    pub(crate) fn expect(&mut self, bytes: usize) {
+        self.expected = bytes;
     }
 
     /// The request.
@@ -95,9 +105,10 @@ impl Gather {
 
     /// Whether a part may be begun now.
     pub(crate) fn may_begin(&self) -> bool {
+        let have_room = |bytes: usize| (AHEAD_BYTES / bytes.max(PART_BYTES_MIN)).max(1);
         let ahead = match self.longest {
-            0 => AHEAD_FIRST,
-            longest => (AHEAD_BYTES / longest.max(PART_BYTES_MIN)).max(1),
+            0 => have_room(self.expected).min(AHEAD_FIRST),
+            longest => have_room(longest),
         };
         !self.waits_for_client() && !self.waiting.is_empty() && self.begun.len() < ahead
     }
@@ -179,6 +190,7 @@ mod tests {
         let ticket = Ticket { conn, request: 1 };
         let parts = (0..parts).map(|_| (Vec::new(), SliceId::of(b"k")));
         let mut gather = Gather::new(ticket, asks, Repeat::Always, parts);
+        gather.expect(PART_BYTES_MIN);
         begin_all(&mut gather);
         gather
     }

@@ -542,7 +542,10 @@ impl Jobs {
             Some((cell, false)) => {
                 format!("SERVER_ERROR in doubt: cell {cell} has not answered in time\r\n")
             }
-            None => "SERVER_ERROR in doubt: the owner has not answered in time\r\n".to_owned(),
+            None => {
+                self.finishing.forget(ticket);
+                "SERVER_ERROR in doubt: the owner has not answered in time\r\n".to_owned()
+            }
         }
     }
 }
