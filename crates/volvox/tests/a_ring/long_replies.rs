@@ -1,5 +1,6 @@
 //! However many long values clients ask for at once, cells hold few of them at a time.
 
+use crate::questions::{ctl, lines};
 use crate::support::{CELLS, Client, Ring};
 
 /// Keys of all ranges, and the length of their values.
@@ -129,4 +130,35 @@ fn one_get_of_many_long_values_waits_for_its_client_also_where_one_cell_leads_al
             assert!(peak < LIMIT_BYTES + BEYOND_BYTES, "cell {cell} has held {peak} bytes");
         }
     }
+}
+
+/// What other cells lead comes as fast as they send it.
+#[test]
+fn gets_of_long_values_that_one_other_cell_leads_wait_for_their_client() {
+    let ring = stored("long-other");
+    let names: Vec<String> = (0..KEYS).map(key).collect();
+    let words: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (_, text) = ctl(&ring, 0, &[&["who-has", "--json"], &words[..]].concat());
+    let leaders: Vec<_> = lines(&text).iter().map(|line| line["primary"].as_u64()).collect();
+    for leader in 2..=CELLS as u64 {
+        let led: Vec<_> = (0..KEYS).filter(|key| leaders[*key] == Some(leader)).collect();
+        let asked: Vec<_> = led.into_iter().cycle().take(128).collect();
+        let keys: String = asked.iter().map(|number| format!(" {}", key(*number))).collect();
+        let gets: String = asked.iter().map(|number| format!("get {}\r\n", key(*number))).collect();
+        for (text, ends) in [(format!("get{keys}\r\n"), 1), (gets, asked.len())] {
+            let mut slow = Client::connect(ring.clients[0]);
+            slow.send(&text);
+            let mut other = Client::connect(ring.clients[0]);
+            for number in 0..10 * KEYS {
+                assert_eq!(other.get(&key(number)), Some(value(number, "a")));
+            }
+            for (at, number) in asked.iter().enumerate() {
+                takes_value(&mut slow, *number, "a");
+                if ends > 1 || at + 1 == asked.len() {
+                    assert_eq!(slow.line(), "END");
+                }
+            }
+        }
+    }
+    check_memory(&ring);
 }

@@ -14,7 +14,7 @@ use crate::support::{CELLS, Client, DEADLINE, Ring};
 const KEYS: usize = 200;
 
 /// What `volvox ctl WORDS` prints and how it ends, asked at the cell number `cell`.
-fn ctl(ring: &Ring, cell: usize, words: &[&str]) -> (i32, String) {
+pub fn ctl(ring: &Ring, cell: usize, words: &[&str]) -> (i32, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_volvox"));
     command.arg("ctl").args(words).args(["--server", &ring.clients[cell].to_string()]);
     let Output { status, stdout, stderr } = command.output().expect("the binary runs");
@@ -32,7 +32,7 @@ fn ctl_fails(ring: &Ring, words: &[&str]) -> String {
     String::from_utf8(stderr).expect("output is text")
 }
 
-fn lines(text: &str) -> Vec<Value> {
+pub fn lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
