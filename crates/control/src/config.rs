@@ -186,6 +186,17 @@ pub enum ControlError {
         /// Whether it is of a witness.
         is_witness: bool,
     },
+    /// The directory is of a cell of one ring, and a seed is in another.
+    OtherRing {
+        /// The directory.
+        directory: PathBuf,
+        /// Its ring.
+        ring: u64,
+        /// The seed that has answered first.
+        seed: SocketAddr,
+        /// The ring of that.
+        other: u64,
+    },
     /// There is neither a ring to found nor one to join, and the directory is new.
     NoRing(PathBuf),
     /// The ring refuses it, with the settings that it has.
@@ -221,6 +232,12 @@ impl fmt::Display for ControlError {
                 let directory = directory.display();
                 write!(f, "{directory} is of {kept}, and cannot be of {wanted}: choose another")
             }
+            Self::OtherRing { directory, ring, seed, other } => write!(
+                f,
+                "{} is of a cell of ring {ring:016x}, and {seed}, of ring.seeds, is in ring \
+                 {other:016x}: name the directory of this cell, or seeds of its ring",
+                directory.display()
+            ),
             Self::Refused(refusal) => refusal.fmt(f),
             Self::NoRing(directory) => write!(
                 f,

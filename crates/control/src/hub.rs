@@ -95,8 +95,14 @@ impl Hub {
     pub(crate) fn adopt(&self, map: &Map) {
         let me = self.0.who.local.identity.cell;
         let mut cells = self.0.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = map.cells.get(&CellId(me)).map(|cell| cell.started.addresses.control);
         for (id, cell) in map.cells.iter().filter(|(id, _)| id.0 != me) {
             let address = cell.started.addresses.control;
+            if own == Some(address) {
+                // This cell is where that one was.
+                cells.remove(id);
+                continue;
+            }
             if cells.get(id).is_some_and(|(known, _)| *known == address) {
                 continue;
             }
@@ -106,6 +112,12 @@ impl Hub {
             let keeps = Keeps { hub: self.0.clone(), cell: *id, address };
             self.0.runtime.spawn(keeps.run(queue));
         }
+    }
+
+    /// Where a cell is called.
+    pub(crate) fn address(&self, cell: CellId) -> Option<SocketAddr> {
+        let cells = self.0.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.get(&cell).map(|(address, _)| *address)
     }
 
     /// Sends a heartbeat.

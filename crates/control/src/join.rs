@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Takes what an operator should know.
@@ -58,6 +59,42 @@ pub(crate) fn join_any(
         }
         Err(ControlError::NotJoined { seeds, reason })
     })?
+}
+
+/// Refuses a directory whose cell is in `ring`, where the first seed that answers is in another: it
+/// would serve that ring at the addresses of this one. Where none answers, nothing is known.
+pub(crate) fn check_ring(
+    config: &ControlConfig,
+    ring: u64,
+    thread: &Thread,
+) -> Result<(), ControlError> {
+    // As a cell that is in no ring: such a one is answered by all.
+    let who = Who::new(&config.secret, Identity { ring: 0, cell: 0, incarnation: 0 });
+    let others = config.seeds.iter().filter(|seed| **seed != config.addresses.control);
+    let seeds: Vec<_> = others.map(|seed| (*seed, (config.nonce)())).collect();
+    let found = thread.run(async move {
+        let mut asked = JoinSet::new();
+        for (seed, nonce) in seeds {
+            let (who, target) = (who.clone(), Target { cell: 0, purpose: Purpose::Control });
+            asked.spawn(async move {
+                let wire = Wire::connect(seed, &who, target, nonce).await.ok()?;
+                Some((seed, wire.session.peer.ring))
+            });
+        }
+        while let Some(answer) = asked.join_next().await {
+            if let Ok(Some(found)) = answer {
+                return Some(found);
+            }
+        }
+        None
+    })?;
+    match found {
+        Some((seed, other)) if other != ring => {
+            let directory = config.directory.clone();
+            Err(ControlError::OtherRing { directory, ring, seed, other })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Waits until that is set.

@@ -23,8 +23,9 @@
 //! | `calls` | `hub`, `messages`, `wire` | what other cells call |
 //! | `time` | nothing | the second that a directory had last, and warnings about clocks |
 //! | `present` | nothing | which cells run, as the coordinator is notified |
+//! | `voting` | nothing | what an operator should know of the cells that vote |
 //! | `keeps` | `config`, `known`, `time` | what is kept in the directory, without waiting for the disk |
-//! | `member_loop` | `config`, `hub`, `keeps`, `present`, `time` | the loop of the member |
+//! | `member_loop` | `config`, `hub`, `keeps`, `present`, `time`, `voting` | the loop of the member |
 //! | `threads` | `config` | the two threads |
 //! | `join` | `config`, `messages`, `threads`, `wire` | asking a ring to be taken |
 //! | `running` | `config`, `hub`, `member_loop`, `threads` | the control plane that runs |
@@ -44,6 +45,7 @@ mod running;
 mod start;
 mod threads;
 mod time;
+mod voting;
 mod wire;
 
 pub use config::{Clock, ControlConfig, ControlError, Founding, Plane, Seen};

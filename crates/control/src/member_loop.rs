@@ -5,6 +5,7 @@ use crate::hub::{Hub, Hubs};
 use crate::keeps::Keeps;
 use crate::present::Present;
 use crate::time::Warnings;
+use crate::voting::Voting;
 use base::Now;
 use quorum::{Coordinator, Quorum};
 use ring::{
@@ -95,6 +96,7 @@ struct Past {
     present_at_ns: u64,
     keep_at_ns: u64,
     warnings: Warnings,
+    voting: Voting,
     /// What the member has heard last: for which map this cell is ready, and whether it leads the
     /// agreement.
     heard: (u64, bool),
@@ -116,8 +118,7 @@ impl MemberLoop {
         let mut member = Member::new(self.me, first.clone(), self.knows_time, start);
         member = member.of_life(self.incarnation);
         let mut past = Past::default();
-        // At first all may run.
-        past.present.hear(first.cells.keys().copied(), start.mono_ns);
+        past.present.meet(first.cells.keys().copied(), start.mono_ns);
         self.adopt(&mut member, first);
         let mut sources = Sources { incoming, recoveries, refused, maps, ended };
         loop {
@@ -134,6 +135,7 @@ impl MemberLoop {
                 Woken::Map(map) => {
                     let before = member.map().clone();
                     self.hubs.adopt(&map);
+                    past.present.meet(map.cells.keys().copied(), self.clock.now().mono_ns);
                     self.keeps.map(map.clone());
                     self.adopt(&mut member, map.clone());
                     // The log may be slow: what the map says is done before.
@@ -176,7 +178,20 @@ impl MemberLoop {
             past.present_at_ns = now.mono_ns + PRESENT_NS;
             self.say_present(member, now, &mut past.present);
             self.warn(member, now, &mut past.warnings);
+            self.watch_voters(member, now, &mut past.voting);
         }
+    }
+
+    /// Lets an operator know of voters that are missing.
+    fn watch_voters(&self, member: &Member, now: Now, voting: &mut Voting) {
+        let has_map = !member.map().cells.is_empty();
+        let name = |cell| match self.hubs.beats.address(cell) {
+            _ if cell == self.me => format!("cell {cell}, which is this one"),
+            Some(address) => format!("cell {cell} at {address}"),
+            None => format!("cell {cell}"),
+        };
+        let line = voting.due(&self.quorum.voters(), (has_map, now.mono_ns), name);
+        line.into_iter().for_each(|line| self.plane.note(line));
     }
 
     /// Passes on what has changed between two maps: the commands that were applied, or, where the

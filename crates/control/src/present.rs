@@ -27,6 +27,8 @@ struct Says {
 pub(crate) struct Present {
     /// When each was heard last.
     heard: BTreeMap<CellId, u64>,
+    /// Whether it is known which cells there are.
+    has_met: bool,
     said: Says,
     /// When that must be said again.
     again_at_ns: u64,
@@ -49,6 +51,14 @@ impl UnderWay {
 }
 
 impl Present {
+    /// There are these cells. All of those that are known first may run.
+    pub(crate) fn meet(&mut self, cells: impl ExactSizeIterator<Item = CellId>, now_ns: u64) {
+        if !self.has_met && cells.len() > 0 {
+            self.has_met = true;
+            self.hear(cells, now_ns);
+        }
+    }
+
     /// These cells are heard now.
     pub(crate) fn hear(&mut self, cells: impl Iterator<Item = CellId>, now_ns: u64) {
         self.heard.extend(cells.map(|cell| (cell, now_ns)));
@@ -107,6 +117,29 @@ mod tests {
             assert!(due.is_none_or(|(present, _)| present == [A, B]));
         }
         assert!(present.due(9, None, 9 * AGAIN_NS).is_none(), "the last one is not over");
+    }
+
+    #[test]
+    fn all_cells_that_are_known_first_may_run() {
+        let mut present = Present::default();
+        let given = |present: &mut Present, now_ns| {
+            let due = present.due(1, None, now_ns).map(|(cells, under_way)| {
+                under_way.ends(true);
+                cells
+            });
+            due.expect("it is due")
+        };
+        present.meet([].into_iter(), 0);
+        present.hear(std::iter::once(A), 0);
+        assert_eq!(given(&mut present, 0), [A]);
+        // The first map comes when voters are found.
+        present.meet([A, B].into_iter(), AGAIN_NS);
+        assert_eq!(given(&mut present, AGAIN_NS), [A, B]);
+        present.hear(std::iter::once(A), AGAIN_NS + ABSENT_NS - 1);
+        assert_eq!(given(&mut present, AGAIN_NS + ABSENT_NS - 1), [A, B]);
+        present.meet([A, B].into_iter(), 2 * AGAIN_NS + ABSENT_NS);
+        present.hear(std::iter::once(A), 2 * AGAIN_NS + ABSENT_NS);
+        assert_eq!(given(&mut present, 2 * AGAIN_NS + ABSENT_NS), [A], "it was not heard");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::calls::Calls;
 use crate::config::{ControlConfig, ControlError, Plane};
 use crate::hub::{Hub, Hubs, Reports};
-use crate::join::{Note, join_any};
+use crate::join::{Note, check_ring, join_any};
 use crate::keeps::Keeps;
 use crate::known::Known;
 use crate::member_loop::MemberLoop;
@@ -260,7 +260,10 @@ fn identify(
     (threads, note): (&Threads, &Note),
 ) -> Result<Identified, ControlError> {
     match (directory.identity(), config.founding.is_some()) {
-        (Some((ring, cell)), _) => Ok(Identified { ring, cell, map: None }),
+        (Some((ring, cell)), _) => {
+            check_ring(config, ring, &threads.ring)?;
+            Ok(Identified { ring, cell, map: None })
+        }
         (None, _) if !config.seeds.is_empty() => {
             let Joined { cell, map } = join_any(config, join, (&threads.ring, note))?;
             Ok(Identified { ring: map.ring, cell, map: Some(map) })

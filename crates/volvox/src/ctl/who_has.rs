@@ -47,6 +47,9 @@ pub(super) fn print(
         key.and_then(|key| Ok((word(&key)?, key))).map_err(|wrong| format!("{text:?}: {wrong}"))
     };
     let keys: Vec<_> = keys.iter().map(read).collect::<Result<_, _>>()?;
+    if survey.map.version == 0 {
+        return Err("this cell has no map yet; see `volvox ctl ring`".into());
+    }
     if survey.map.ranges.is_empty() {
         return Err("the ring has not formed: no cell has a key; see `volvox ctl ring`".into());
     }

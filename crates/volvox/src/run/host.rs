@@ -19,6 +19,8 @@ pub(super) struct CellHost {
     /// The server, once it has started.
     pub(super) remote: Arc<OnceLock<Remote>>,
     pub(super) logging: Logging,
+    /// The level of the settings: no client makes the log say less.
+    pub(super) level: Level,
     pub(super) connections_max: u64,
     pub(super) workers: u64,
 }
@@ -82,7 +84,8 @@ impl Host for CellHost {
     }
 
     fn set_verbosity(&self, level: u32) {
-        self.logging.set_level(Level::of_verbosity(u64::from(level)));
+        let level = Level::of_verbosity(u64::from(level));
+        self.logging.set_level(level.max(self.level));
     }
 
     fn limit_changed(&self, LimitChange { from, to }: LimitChange) {

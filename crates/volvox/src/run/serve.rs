@@ -158,6 +158,7 @@ fn cell(
     let host = CellHost {
         remote,
         logging: launch.logging.clone(),
+        level: settings.log.level,
         connections_max: settings.server.connections_max as u64,
         workers: workers as u64,
     };

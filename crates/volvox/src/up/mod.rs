@@ -171,13 +171,27 @@ fn show(plan: &Plan, children: &Children, took: Duration, as_json: bool) -> io::
         let log = plan.log(cell.number).display().to_string();
         let _ = writeln!(text, "{number:<6}{clients:<18}{process:<9}{log}");
     }
-    let (copies, seconds) = (plan.copies, took.as_secs_f64());
-    let _ = writeln!(
-        text,
-        "\na ring after {seconds:.1} s: {copies} copies of everything, all on this machine, so it \
-         survives the end of\na process and not that of the machine. Ctrl-C ends it."
-    );
+    let survives = survives(plan.cells.len(), plan.copies);
+    let seconds = took.as_secs_f64();
+    let _ = writeln!(text, "\na ring after {seconds:.1} s: {survives}. Ctrl-C ends it.");
     say(&text)
+}
+
+/// What a ring of so many cells has that keeps so many copies, and what it survives.
+fn survives(cells: usize, copies: u8) -> String {
+    let copies = usize::from(copies).min(cells);
+    match (cells, copies) {
+        (_, ..=1) => "one copy of everything, which ends with its process".to_owned(),
+        (2, _) => {
+            "2 copies of everything, all on this machine, so it survives the end of\ncell 2, and \
+                   that of cell 1 after `volvox ctl recover`, and not that of the machine"
+                .to_owned()
+        }
+        _ => format!(
+            "{copies} copies of everything, all on this machine, so it survives the end of\na process \
+             and not that of the machine"
+        ),
+    }
 }
 
 /// Prints `text`; nobody may be reading any more.
@@ -205,6 +219,20 @@ mod tests {
         assert!(failures.add(soon, None) > Some(Duration::ZERO));
         for _ in 0..2 * FAILURES_MAX {
             assert_eq!(failures.add(soon, Some(SIGKILL)), Some(Duration::ZERO));
+        }
+    }
+
+    #[test]
+    fn a_ring_promises_what_its_copies_survive() {
+        for (cells, copies, wanted) in [
+            (1, 2, "one copy of everything, which ends with its process"),
+            (3, 1, "one copy of everything, which ends with its process"),
+            (2, 3, "2 copies of everything"),
+            (3, 2, "2 copies of everything"),
+            (5, 3, "3 copies of everything"),
+        ] {
+            let text = survives(cells, copies);
+            assert!(text.starts_with(wanted), "{cells} cells, {copies} copies: {text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Cells that a ring does not take.
+//! Cells that a ring does not take, and cells that wait for it.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -46,4 +46,47 @@ fn what_strangers_do_again_and_again_is_logged_once_a_minute() {
     }
     ring.start(1);
     ring.until(0, &["ranges_short_of_copies 0", "cell:2:heard yes"]);
+}
+
+#[test]
+fn a_directory_of_another_ring_is_refused_and_both_are_named() {
+    let mut rings = ["one-ring", "another-ring"].map(|name| Cells::plan(name, 2, &[]));
+    for ring in &mut rings {
+        ring.start(0);
+        ring.until(0, &["cells_wanted 2"]);
+        ring.start(1);
+        ring.until(0, &["ranges_short_of_copies 0", "cell:2:heard yes"]);
+    }
+    let [mut one, mut another] = rings;
+    one.kill(1);
+    another.kill(1);
+    let own = one.directory().join("2");
+    one.set(1, "--ring-directory", another.directory().join("2").to_str());
+    one.start(1);
+    let (code, said) = one.ends(1);
+    let names = ["is of a cell of ring ", "of ring.seeds, is in ring ", "name the directory"];
+    assert!(code == Some(1) && names.iter().all(|it| said.contains(it)), "{code:?} {said}");
+    one.set(1, "--ring-directory", own.to_str());
+    one.start(1);
+    one.until(0, &["ranges_short_of_copies 0", "cell:2:start 2"]);
+}
+
+#[test]
+fn a_cell_that_waits_for_voters_says_for_whom_and_all_are_given_time_to_start() {
+    let mut ring = Cells::plan("voters", 3, &[]);
+    ring.start(0);
+    ring.until(0, &["cells_wanted 3"]);
+    (1..3).for_each(|cell| ring.start(cell));
+    ring.until(0, &["voters 1,2,3", "ranges_short_of_copies 0"]);
+    (0..3).for_each(|cell| ring.kill(cell));
+    ring.start(1);
+    ring.until_log(1, "this cell has no map yet and serves nothing");
+    let line = format!("cell 3 at {}", ring.control(2));
+    assert!(ring.log(1).contains(&line), "{}", ring.log(1));
+    let said = Client::connect(ring.clients(1)).ask("get key\r\n");
+    assert_eq!(said, "SERVER_ERROR the ring cannot be served: this cell has no map yet");
+    let (code, text) = ring.ctl(1, &["who-has", "key"]);
+    assert!(code == 1 && text.contains("this cell has no map yet"), "{text}");
+    (0..3).filter(|cell| *cell != 1).for_each(|cell| ring.start(cell));
+    ring.until(1, &["voters 1,2,3", "ranges_short_of_copies 0"]);
 }

@@ -400,6 +400,7 @@ impl Jobs {
                 |why| why.describe(Some(cell)),
             ),
             Target::Nowhere if range.is_some() => NotNow::NotLed.describe(None),
+            Target::Nowhere if map.version == 0 => "this cell has no map yet".to_owned(),
             Target::Nowhere => "no cell leads it".to_owned(),
         };
         let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
