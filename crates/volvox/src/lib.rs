@@ -11,7 +11,7 @@
 //! | room | may use | what it is |
 //! |---|---|---|
 //! | `auth` | nothing | the file of users, and the check of a client's credentials |
-//! | `cli` | `config`, `ctl`, `memcached`, `run`, `up` | the commands, and which part each one calls |
+//! | `cli` | `config`, `ctl`, `logging`, `memcached`, `run`, `up` | the commands, and which part each one calls |
 //! | `config` | nothing | every setting: its type, its range, where its value came from |
 //! | `ctl` | nothing | questions to a ring that runs |
 //! | `logging` | `config` | the log of the cell |

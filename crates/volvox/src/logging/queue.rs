@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_logs_does_not_wait_for_an_output_and_lines_have_a_bound() {
+    fn a_thread_that_logs_does_not_wait_for_an_output_and_lines_have_a_bound() {
         let (lets, let_on) = std::sync::mpsc::channel();
         let (writes, written) = std::sync::mpsc::channel();
         let mut queue = Queue::start(Slow(let_on, writes)).expect("a thread");

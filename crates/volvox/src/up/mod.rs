@@ -177,21 +177,20 @@ fn show(plan: &Plan, children: &Children, took: Duration, as_json: bool) -> io::
     say(&text)
 }
 
-/// What a ring of so many cells has that keeps so many copies, and what it survives.
+/// What a ring of `cells` has that keeps `copies`, and what it survives.
 fn survives(cells: usize, copies: u8) -> String {
     let copies = usize::from(copies).min(cells);
-    match (cells, copies) {
-        (_, ..=1) => "one copy of everything, which ends with its process".to_owned(),
-        (2, _) => {
-            "2 copies of everything, all on this machine, so it survives the end of\ncell 2, and \
-                   that of cell 1 after `volvox ctl recover`, and not that of the machine"
-                .to_owned()
-        }
-        _ => format!(
-            "{copies} copies of everything, all on this machine, so it survives the end of\na process \
-             and not that of the machine"
-        ),
+    if copies < 2 {
+        return "one copy of everything, which ends with its process".to_owned();
     }
+    let what = match cells {
+        2 => "cell 2, and that of cell 1 after `volvox ctl recover`,",
+        _ => "a process",
+    };
+    format!(
+        "{copies} copies of everything, all on this machine, so it survives the end of\n{what} and \
+         not that of the machine"
+    )
 }
 
 /// Prints `text`; nobody may be reading any more.

@@ -109,7 +109,8 @@ impl Finishing {
         self.ready.push_back(number);
     }
 
-    /// The client has been sent what has left of the request of `ticket`, of which parts are missing.
+    /// The client has been sent what has left of the request of `ticket`, of which parts are
+    /// missing.
     pub(crate) fn parts_sent(&mut self, ticket: Ticket) {
         let Some(number) = self.stopped.remove(&ticket) else { return };
         if let Some(gather) = self.gathers.get_mut(&number) {

@@ -7,10 +7,10 @@
 //!     -> its key is not in memory                -> again when a lookup below has ended
 //! ```
 //!
-//! Invariants: each job ends once: by a reply or an error, at its deadline at the latest. Where it is not
-//! known whether a change was executed, it is asked again with the id that it had; what has no id,
-//! or comes to no end in time, is answered with that doubt. A worker without
-//! links lends each job to the one that has them, and gets the reply back.
+//! Invariants: each job ends once: by a reply or an error, at its deadline at the latest. Where it
+//! is not known whether a change was executed, it is asked again with the id that it had; what has
+//! no id, or comes to no end in time, is answered with that doubt. A worker without links lends
+//! each job to the one that has them, and gets the reply back.
 
 use super::asked::AskedJobs;
 use super::buffers::Buffers;

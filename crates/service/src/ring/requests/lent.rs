@@ -1,7 +1,7 @@
 //! The jobs that a worker without links has lent to the one that has them.
 //!
-//! Invariants: a job comes back once, or is forgotten after its deadline. Until then all requests for
-//! its slice are lent too, so that those of one client keep their order.
+//! Invariants: a job comes back once, or is forgotten after its deadline. Until then all requests
+//! for its slice are lent too, so that those of one client keep their order.
 
 use super::slice_counts::SliceCounts;
 use crate::ring::job::{Job, Origin};
