@@ -346,7 +346,7 @@ pub trait Handler {
 
     /// The client has been sent all that has come of the reply to `ticket`, which is
     /// [`Outcome::PendingAlone`] and not complete: more of it takes no memory beside that.
-    fn parts_sent(&mut self, _ticket: Ticket) {}
+    fn parts_sent(&mut self, _now: Now, _ticket: Ticket) {}
 
     /// Mail from another thread, before the batch ends.
     fn deliver(&mut self, now: Now, mail: Self::Mail);

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// Executes the requests of one worker of a ring's cell.
 pub struct RingService {
-    worker: RingWorker,
+    pub(super) worker: RingWorker,
     /// The listener that other cells call.
     links_at: usize,
 }
@@ -263,7 +263,8 @@ impl Handler for RingService {
         self.worker.service().gate(log, seq)
     }
 
-    fn parts_sent(&mut self, ticket: Ticket) {
+    fn parts_sent(&mut self, now: Now, ticket: Ticket) {
+        self.worker.begin(now);
         self.worker.jobs.finishing.parts_sent(ticket);
     }
 

@@ -7,7 +7,7 @@ use crate::worker::Worker;
 use base::Now;
 use engine::{Put, WriteStatus};
 use memcache::Key;
-use session::{Answer, Handler, Reply, WorkerId};
+use session::{Answer, ConnId, Handler, Reply, Ticket, WorkerId};
 
 #[test]
 fn what_has_expired_for_one_worker_has_expired_for_one_whose_batch_began_before() {
@@ -29,4 +29,14 @@ fn what_has_expired_for_one_worker_has_expired_for_one_whose_batch_began_before(
     assert!(finds(0, 0));
     assert!(!finds(1, 1));
     assert!(!finds(0, 0), "another worker has answered that it has expired");
+}
+
+#[test]
+fn the_rest_of_a_reply_has_a_deadline_after_its_client_has_taken_the_first_parts() {
+    let ring = only_cell();
+    let mut service = RingService::new(ring, WorkerId(0), 1);
+    let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+    let taken = Now { mono_ns: NOW.mono_ns + 3_000_000_000, ..NOW };
+    service.parts_sent(taken, Ticket { conn, request: 1 });
+    assert!(service.worker.jobs.due_ns() > taken.mono_ns);
 }

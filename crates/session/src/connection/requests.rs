@@ -94,7 +94,8 @@ impl Requests {
         self.flow = Flow::Waiting;
         let due_ns = context.now.mono_ns + WAIT_NS_MAX;
         self.pending.iter_mut().for_each(|pending| pending.extend_first(due_ns));
-        context.handler.parts_sent(Ticket { conn: self.conn.id(), request });
+        let ticket = Ticket { conn: self.conn.id(), request };
+        context.handler.parts_sent(context.now, ticket);
         true
     }
 

@@ -311,7 +311,7 @@ impl<D: Delays> Handler for Fake<D> {
         self.delays.gate(log, seq)
     }
 
-    fn parts_sent(&mut self, ticket: Ticket) {
+    fn parts_sent(&mut self, _now: Now, ticket: Ticket) {
         self.delays.parts_sent(ticket);
     }
 
