@@ -13,7 +13,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{
@@ -36,6 +37,42 @@ use crate::error::StartError;
 const LINK_IDLE: Duration = Duration::from_secs(10);
 const LINK_PROBE: Duration = Duration::from_secs(5);
 const LINK_PROBES: u32 = 3;
+
+/// How long an address may be in use before it is taken to stay so: the system frees the sockets of
+/// a process that was killed a moment later where the kernel still works for it, as with io_uring.
+const FREED_MAX: Duration = Duration::from_secs(1);
+/// Between two looks.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Refuses a TCP address at which a server could not listen now. Nobody can connect meanwhile.
+///
+/// # Errors
+/// That another process listens there, for a second at least, or that there is no such address.
+pub fn check_free(at: &Listen) -> Result<(), StartError> {
+    let (Listen::Tcp(address) | Listen::Links(address)) = at else { return Ok(()) };
+    let start = Instant::now();
+    loop {
+        match bound(*address) {
+            Err(Errno::ADDRINUSE) if start.elapsed() < FREED_MAX => sleep(LOOK),
+            Err(cause) => {
+                let address = Address::Tcp(*address).to_string();
+                return Err(StartError::Listen { address, cause: cause.into() });
+            }
+            Ok(_) => return Ok(()),
+        }
+    }
+}
+
+/// A socket with that address, which does not listen yet.
+fn bound(address: SocketAddr) -> Result<OwnedFd, Errno> {
+    let fd = stream(family_of(&address))?;
+    set_socket_reuseaddr(&fd, true)?;
+    if address.is_ipv6() {
+        set_ipv6_v6only(&fd, true)?;
+    }
+    bind(&fd, &address)?;
+    Ok(fd)
+}
 
 /// The socket of a client or of a link that was just accepted.
 pub(crate) struct Accepted {
@@ -105,8 +142,7 @@ impl Listener {
         backlog: u32,
         is_for_links: bool,
     ) -> Result<Self, Errno> {
-        let fd = stream(family_of(&address))?;
-        set_socket_reuseaddr(&fd, true)?;
+        let fd = bound(address)?;
         // Accepted sockets inherit these. Without delay, a reply never waits until the one before
         // is acknowledged. With keep-alive, a host that is gone is noticed after some time.
         set_tcp_nodelay(&fd, true)?;
@@ -116,10 +152,6 @@ impl Listener {
             set_tcp_keepintvl(&fd, LINK_PROBE)?;
             set_tcp_keepcnt(&fd, LINK_PROBES)?;
         }
-        if address.is_ipv6() {
-            set_ipv6_v6only(&fd, true)?;
-        }
-        bind(&fd, &address)?;
         listen(&fd, backlog_of(backlog))?;
         let address = SocketAddr::try_from(getsockname(&fd)?)?;
         Ok(Self { fd, address: Arc::new(Address::Tcp(address)), number, is_for_links })

@@ -14,5 +14,6 @@ pub use address::Address;
 pub(crate) use connect::{Connected, connected, link_info, start_connect};
 pub(crate) use info::ConnectionInfo;
 pub use info::{Report, State};
+pub use listener::check_free;
 pub(crate) use listener::{Accepted, Listener};
 pub(crate) use send::{Sent, send_span, sent};

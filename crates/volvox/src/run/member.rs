@@ -9,14 +9,14 @@
 use std::error::Error;
 use std::fs::{self, File};
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 
 use base::Now;
 use control::{Control, ControlConfig, Founding, Seen, Starting};
-use drivers::{Clock, Config, Driver, Listen, Server, StartError};
+use drivers::{Clock, Config, Driver, Listen, Server, check_free};
 use peer::{Nonce, Secret};
 use ring::{Addresses, CellId, Consistency, Map};
 use service::{Cell, Finding, Flushing, Reach, RingCell, RingHost, RingIdentity, RingService};
@@ -37,13 +37,6 @@ pub(super) fn is_no_file(setting: &str, path: &Path) -> Result<(), String> {
     let (is_free, shown) = (path.is_dir() || !path.exists(), path.display());
     let wrong = || format!("{setting} {shown}: it is a file; name a directory, or remove it");
     is_free.then_some(()).ok_or_else(wrong)
-}
-
-/// Refuses an address at which the server could not listen: a ring that had taken the cell would
-/// wait for it.
-fn is_free(address: SocketAddr) -> Result<(), StartError> {
-    let refused = |cause| StartError::Listen { address: address.to_string(), cause };
-    TcpListener::bind(address).map(drop).map_err(refused)
 }
 
 /// A cell that is about to be one of a ring.
@@ -84,12 +77,9 @@ impl Joining {
             links: address("ring.links", &ring.links)?,
             clients: address("server.listen", &settings.server.listen)?,
         };
-        is_free(addresses.links)?;
-        for listen in listen {
-            if let Listen::Tcp(clients) = listen {
-                is_free(*clients)?;
-            }
-        }
+        // A ring that had taken the cell would wait for it.
+        check_free(&Listen::Links(addresses.links))?;
+        listen.iter().try_for_each(check_free)?;
         let seeds = ring.seeds.iter().map(|seed| address("ring.seeds", std::slice::from_ref(seed)));
         let consistency = Consistency { durability: ring.durability, reads: ring.reads };
         let founding = Founding { cells: ring.cells, copies: ring.copies as u8, consistency };
