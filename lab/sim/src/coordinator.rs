@@ -5,7 +5,7 @@
 //! may arrive at any time, or never. A cell that is cut off learns nothing, and its calls fail in
 //! either way.
 
-use crate::history::{Answer, Ask, DRIFT_PART, Entry, History};
+use crate::history::{DRIFT_PART, History};
 use crate::scene::{CallId, Event, Life, Scene, cell_id, index_of};
 use base::SliceId;
 use ring::{CellId, Command, LEASE_NS, Map, Outcome, Range, RangeId, Verdict};
@@ -266,10 +266,7 @@ impl Coordinator {
         let asked_ns = self.ends_ns.get(&life).copied().unwrap_or(scene.now_ns);
         let lost = self.keys.iter().enumerate();
         for (key, _) in lost.filter(|(_, slice)| old.slices().contains(**slice)) {
-            let answered_ns = Some(scene.now_ns.max(asked_ns + LEASES_NS));
-            let client = usize::MAX;
-            let (ask, answer) = (Ask::Lose, Answer::Done);
-            history.entries.push(Entry { client, key, ask, asked_ns, answered_ns, answer });
+            history.lose(key, asked_ns, scene.now_ns.max(asked_ns + LEASES_NS));
         }
     }
 
@@ -295,6 +292,7 @@ mod tests {
     use super::*;
     use crate::cells::started;
     use crate::dice::Dice;
+    use crate::history::{Answer, Ask, Entry};
     use crate::linear::{Found, search};
     use crate::trace::Trace;
     use ring::Why;

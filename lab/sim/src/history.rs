@@ -113,11 +113,20 @@ pub(crate) struct History {
     pub(crate) is_time_split: bool,
     /// Keys of ranges that were forgiven: what the bucket has of them may be older.
     pub(crate) unknown: BTreeSet<usize>,
+    /// Numbers of before a loss do not count. A range that begins again counts on from a number
+    /// drawn at random, below 2^30: over minutes, with a loss each few seconds, one in some hundred
+    /// rings gives a number of before again by chance.
+    forgets_numbers: bool,
     /// The first number that was given twice.
     pub(crate) repeated: Option<String>,
 }
 
 impl History {
+    /// No request yet. Whether numbers of before a loss do not count.
+    pub(crate) fn new(forgets_numbers: bool) -> Self {
+        Self { forgets_numbers, ..Self::default() }
+    }
+
     /// A value that nobody has stored.
     pub(crate) fn new_value(&mut self) -> u64 {
         self.values += 1;
@@ -160,6 +169,16 @@ impl History {
         for entry in self.entries.iter_mut().filter(is_due) {
             (entry.answered_ns, entry.answer) = (Some(now_ns), Answer::Done);
         }
+    }
+
+    /// All items of `key` are lost.
+    pub(crate) fn lose(&mut self, key: usize, asked_ns: u64, answered_ns: u64) {
+        if self.forgets_numbers {
+            self.tokens.retain(|(of, _), _| *of != key);
+        }
+        let (ask, answer, client) = (Ask::Lose, Answer::Done, usize::MAX);
+        let answered_ns = Some(answered_ns);
+        self.entries.push(Entry { client, key, ask, asked_ns, answered_ns, answer });
     }
 
     /// Notes the number of an item that was seen with `value`.

@@ -258,7 +258,8 @@ impl World {
         let calm_ns = FAULTS_NS + last_ns;
         let steps_max = STEPS_MAX * minutes.unwrap_or(1);
         scene.at(calm_ns, Event::Calm);
-        let (history, phase) = (History::default(), Phase::Faults);
+        let history = History::new(minutes.is_some());
+        let phase = Phase::Faults;
         let begun = BTreeSet::new();
         let fault = None;
         Self {

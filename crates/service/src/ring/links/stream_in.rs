@@ -283,7 +283,13 @@ impl StreamIn {
             }
             tag_state::KIND => {
                 let state = tag_state::decode(bytes).ok_or(malformed)?;
-                with.ring.tags.learn(state, |slice| self.accepts(*slice, None, with));
+                let (map, me) = (with.ring.map(), with.ring.identity.cell);
+                // A copy in sync gets each with its change, which may still be in another lane.
+                let learns = |slice: SliceId| {
+                    map.range_of(slice).is_some_and(|range| range.learner == Some(me))
+                };
+                let accepts = |slice: &SliceId| learns(*slice) && self.accepts(*slice, None, with);
+                with.ring.tags.learn(state, accepts);
             }
             REACH_KIND | ENTRY_KIND => {
                 let (ring, from) = (with.ring, self.cell);

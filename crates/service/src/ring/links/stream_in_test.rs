@@ -4,12 +4,13 @@ use super::*;
 use crate::fence;
 use crate::retrieve::get_shown;
 use crate::ring::copies::{Exchange, READINGS_BITS, Reach, Tail};
+use crate::ring::retries::outcome::TagState;
 use crate::ring::retries::{Asker, Known};
-use crate::ring::testing::{first_cell, first_cell_above_a_tier, first_cell_with};
+use crate::ring::testing::{first_cell, first_cell_above_a_tier, first_cell_with, formed_with};
 use crate::testing::NOW;
 use base::{Facts, Value};
 use memcache::Key;
-use ring::RangeId;
+use ring::{Map, RangeId};
 
 const PRIMARY: CellId = CellId(2);
 const EPOCH: u32 = 3;
@@ -111,6 +112,31 @@ fn what_a_reply_waits_for_is_acknowledged_only_while_the_slice_is_followed() {
         assert_eq!(copy.takes(&[entry]), Err(Reason::NotFollowing), "{entry:?}");
     }
     copy.takes(&[Entry::Skipped]).expect("it is not for this copy");
+}
+
+/// Else it would answer, once it leads, that a change is made which it never gets.
+#[test]
+fn only_a_learner_learns_what_was_made_before_it_has_the_changes() {
+    let asker = Asker { cell: CellId(9), life: 1, worker: 0 };
+    let mut copy = Copying::new(0, 2);
+    let key = key_below(8192, None);
+    let slice = copy.stores(key.as_bytes(), 1);
+    let made = Made { kind: effects::MadeKind::Put, token: 7, value_bytes: 1, number: 0 };
+    let outcomes = vec![(5, slice, Outcome::Made(made))];
+    let entries = tag_state::encode(&TagState { asker, floor: 1, outcomes });
+    let mut map = Map::clone(&formed_with(2, 2));
+    let mut knows = |copy: &mut Copying, learner| {
+        map.ranges.iter_mut().for_each(|range| range.learner = learner);
+        copy.ring.set_map(Arc::new(map.clone()));
+        for bytes in &entries {
+            let entry = Entry::Other { kind: tag_state::KIND, bytes, spends: false };
+            copy.takes(&[entry]).expect("it follows that primary");
+        }
+        copy.ring.tags.asked_by(asker).lock().known(5, 1)
+    };
+    assert_eq!(knows(&mut copy, None), Known::New);
+    assert_eq!(knows(&mut copy, Some(CellId(3))), Known::New, "another cell learns");
+    assert_eq!(knows(&mut copy, Some(CellId(1))), Known::Made(made));
 }
 
 #[test]
