@@ -18,7 +18,7 @@
 //! | `copies` | `reason`, `retries` | both ends of what is copied |
 //! | `routes` | `terms` | where requests go, by one map |
 //! | `cell` | `copies`, `flushed`, `history`, `job`, `journal_waits`, `retries`, `routes`, `terms` | what all workers share |
-//! | `below` | `cell`, `copies` | what copies are to know of what was written back |
+//! | `written_back` | `cell`, `copies` | what copies are to know of what was written back |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
 //! | `links` | `cell`, `copies`, `jump`, `reason`, `retries` | connections to other cells |
 //! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
@@ -27,7 +27,6 @@
 //! | `report` | `cell`, `history` | `stats ring` |
 //! | `handler` | `cell`, `links`, `report`, `requests`, `worker` | the handler of a worker |
 
-mod below;
 mod cell;
 mod copies;
 mod flushed;
@@ -54,9 +53,10 @@ mod testing;
 #[cfg(test)]
 mod waits_below_test;
 mod worker;
+mod written_back;
 
-pub use below::WrittenBackEntries;
 pub use cell::{Finding, Flushing, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
 pub use handler::RingService;
 pub use keeping::Keeper;
 pub use links::{Link, RingConnection};
+pub use written_back::WrittenBackEntries;

@@ -4,12 +4,12 @@
 //! To read it, begin with `copy` and `origin`, the two ends of a stream; then `room`. `kept`,
 //! `tail` and `exchange` are for three copies.
 
-pub(super) mod below;
 mod copy;
 mod exchange;
 mod kept;
 mod origin;
 mod room;
+pub(super) mod settled;
 pub(super) mod slice_state;
 mod tail;
 

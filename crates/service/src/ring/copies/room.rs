@@ -61,14 +61,6 @@ const PROGRESS_PART: u64 = 1024;
 /// How long it may make none. Those who write wait meanwhile.
 const PROGRESS_NS: u64 = 500_000_000;
 
-impl Promised {
-    /// Whether the copy has no memory for what comes next, and says that its primary should evict.
-    /// Where that evicts nothing, to wait is of no use.
-    pub(crate) fn is_full(self) -> bool {
-        self.wanted > 0 && self.bytes < SHARE_BYTES_MIN
-    }
-}
-
 /// How far a stream has looked for room that compaction should make.
 #[derive(Clone, Copy, Debug, Default)]
 struct Looks {
@@ -128,6 +120,14 @@ pub(crate) struct Promised {
     pub(crate) bytes: u64,
     /// Bytes that the primary should evict.
     pub(crate) wanted: u64,
+}
+
+impl Promised {
+    /// Whether the copy has no memory for what comes next, and says that its primary should evict.
+    /// Where that evicts nothing, to wait is of no use.
+    pub(crate) fn is_full(self) -> bool {
+        self.wanted > 0 && self.bytes < SHARE_BYTES_MIN
+    }
 }
 
 /// The room of one cell.

@@ -3,7 +3,7 @@
 
 use super::cut::Cut;
 use crate::ring::cell::RingCell;
-use crate::ring::copies::below;
+use crate::ring::copies::settled;
 use crate::ring::terms::Term;
 use crate::worker::Worker;
 use base::{Now, SliceRange};
@@ -29,8 +29,8 @@ impl Settling {
                 return true;
             }
             // A copy takes what is of the slices of each lane, after what has come of them there.
-            let (bytes, (_, _, sink)) = (below::encode(*slices, term.epoch), worker.parts());
-            let is_said = sink.other_in_all(below::KIND, &bytes, &mut Vec::new()).is_ok();
+            let (bytes, (_, _, sink)) = (settled::encode(*slices, term.epoch), worker.parts());
+            let is_said = sink.other_in_all(settled::KIND, &bytes, &mut Vec::new()).is_ok();
             has_appended |= is_said;
             !is_said
         });

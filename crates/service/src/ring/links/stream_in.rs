@@ -6,7 +6,7 @@ use crate::ring::cell::RingCell;
 use crate::ring::copies::{
     ENTRY_KIND, Lane, OldEntry, Origin, Promised, REACH_KIND, StreamPromise, WRITTEN_BACK_KIND,
 };
-use crate::ring::copies::{below, slice_state};
+use crate::ring::copies::{settled, slice_state};
 use crate::ring::jump::{COUNTER_JUMP, jump};
 use crate::ring::reason::Reason;
 use crate::ring::retries::outcome::Outcome;
@@ -259,8 +259,8 @@ impl StreamIn {
                 }
                 with.journal_states(&learned)?;
             }
-            below::KIND => {
-                let (slices, epoch) = below::decode(bytes).ok_or(malformed)?;
+            settled::KIND => {
+                let (slices, epoch) = settled::decode(bytes).ok_or(malformed)?;
                 // What is in another lane may not have come.
                 let (of, own) = (slices.numbers(), slices_of(self.lane, self.lanes).numbers());
                 let of_lane = of.start.max(own.start)..of.end.min(own.end);

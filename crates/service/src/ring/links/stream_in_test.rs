@@ -4,7 +4,7 @@ use super::*;
 use crate::fence;
 use crate::retrieve::get_shown;
 use crate::ring::copies::{Exchange, READINGS_BITS, Reach, Tail};
-use crate::ring::retries::outcome::TagState;
+use crate::ring::retries::tag_state::TagState;
 use crate::ring::retries::{Asker, Known};
 use crate::ring::testing::{first_cell, first_cell_above_a_tier, first_cell_with, formed_with};
 use crate::testing::NOW;
@@ -337,7 +337,7 @@ fn what_a_new_primary_says_to_be_below_leaves_the_index_of_a_copy() {
     copy.stores_in(EPOCH + 1, keys.next().expect("there are many"));
     let tier = ring.cell.tiered().expect("it is above a tier").tier().clone();
     let mut dirty_after = |slices, epoch| {
-        let (kind, bytes) = (below::KIND, below::encode(slices, epoch));
+        let (kind, bytes) = (settled::KIND, settled::encode(slices, epoch));
         copy.takes(&[Entry::Other { kind, bytes: &bytes, spends: false }]).expect("it is followed");
         assert!(copy.syncs());
         tier.flush(NOW, true).expect("nothing is led");

@@ -11,7 +11,7 @@
 //!
 //! Numbers are little-endian. What has made nothing has its repetitions as its number.
 
-use super::outcome::{Outcome, TagState};
+use super::outcome::Outcome;
 use super::tag::{Asker, RequestTag};
 use base::SliceId;
 use effects::{Made, MadeKind, TAG_BYTES};
@@ -30,6 +30,14 @@ const NOTHING_BYTES: usize = TAG_BYTES + 4;
 
 /// The kinds of change, by their numbers. The next number says that nothing was made.
 const KINDS: [MadeKind; 3] = [MadeKind::Put, MadeKind::Touch, MadeKind::Remove];
+
+/// What is sent to a learner of one asker: its floor, and what it has asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TagState {
+    pub(crate) asker: Asker,
+    pub(crate) floor: u64,
+    pub(crate) outcomes: Vec<(u64, SliceId, Outcome)>,
+}
 
 /// The entry that says of the request with `tag` that it has made nothing.
 pub(crate) fn nothing(tag: &RequestTag, slice: SliceId) -> [u8; NOTHING_BYTES] {

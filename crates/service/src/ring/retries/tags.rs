@@ -14,8 +14,9 @@
 //!
 //! Lock order: an asker before the locks of engine and log.
 
-use super::outcome::{Outcome, TagState};
+use super::outcome::Outcome;
 use super::tag::{Asker, RequestTag};
+use super::tag_state::TagState;
 use base::{Grant, MemoryBudget, Owner, SliceId, SliceRange};
 use effects::Made;
 use ring::Map;
