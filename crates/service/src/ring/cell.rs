@@ -12,8 +12,9 @@ use super::terms::{OF_JOURNAL, Term, Terms};
 use crate::cell::Cell;
 use crate::effect_log::EffectLog;
 use crate::replies::{log_of, several_of, with_copy};
-use base::{ExpiryClock, Now};
+use base::{ExpiryClock, Now, SliceId};
 use effects::{LaneId, Level, Levels, Place};
+use engine::KEY_BYTES_MAX;
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
 use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId, Stamp};
 use session::{LogId, WorkerId};
@@ -63,6 +64,10 @@ pub struct Flushing {
     /// The second at which it is asked for.
     pub at_s: u32,
 }
+
+/// Requests or entries that are looked at together before the first of them is executed: the
+/// processor fetches what they are about at the same time.
+pub(crate) const AHEAD: usize = 16;
 
 /// What the workers find that concerns the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -327,6 +332,21 @@ impl RingCell {
         let held = engine.holdings();
         let used_bytes = held.primaries + held.copies;
         Memory { free_bytes: held.free, used_bytes, keeps_all: !engine.evicts() }
+    }
+
+    /// Lets the processor fetch what the first [`AHEAD`] of these keys are about. What is no key is
+    /// passed over. Returns their slices.
+    #[inline]
+    pub(crate) fn look_ahead<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> impl Iterator<Item = SliceId> {
+        let engine = self.cell.engine();
+        let keys = keys.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
+        let mut ahead = [None; AHEAD];
+        ahead.iter_mut().zip(keys).for_each(|(place, key)| *place = Some(engine.key(key)));
+        engine.prefetch(ahead.into_iter().flatten());
+        ahead.into_iter().flatten().map(|key| key.id.slice)
     }
 
     pub(crate) fn routes(&self) -> Arc<Routes> {

@@ -13,6 +13,7 @@
 
 use super::stream_in::StreamIn;
 use super::waiting::{Waiting, WaitingReplies};
+use crate::ring::cell::AHEAD;
 use base::Now;
 use peer::{Acceptor, Connector, Decoder, Frame, Purpose, Session as Agreed};
 use ring::CellId;
@@ -43,10 +44,6 @@ pub(crate) trait LinkHandler: Handler {
     /// Something is wrong with the link to `cell`.
     fn notes(&self, cell: CellId, what: &dyn Display);
 }
-
-/// Requests that are looked at together before the first of them is executed: the processor fetches
-/// what they are about at the same time.
-pub(crate) const AHEAD: usize = 16;
 
 /// Bytes of replies, in one turn or waiting for logs, after which no more requests are taken: more
 /// than those to short requests that arrive at once.

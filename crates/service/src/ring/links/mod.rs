@@ -16,7 +16,7 @@ mod waiting;
 
 pub use kind::RingConnection;
 pub use link::Link;
-pub(super) use link::{AHEAD, Kind, LinkHandler};
+pub(super) use link::{Kind, LinkHandler};
 pub(super) use peers::{Needs, Peers, Was};
 pub(super) use role::Role;
 pub(super) use streams::Streams;

@@ -2,7 +2,7 @@
 
 use super::acks::Acks;
 use crate::fence;
-use crate::ring::cell::RingCell;
+use crate::ring::cell::{AHEAD, RingCell};
 use crate::ring::copies::{
     ENTRY_KIND, Lane, OldEntry, Origin, Promised, REACH_KIND, StreamPromise, WRITTEN_BACK_KIND,
 };
@@ -14,7 +14,7 @@ use crate::ring::retries::{AskedBy, Asker, RequestTag, tag_state};
 use crate::worker::Worker;
 use base::{Change, Effect, Now, SLICES, SliceId, SliceRange, Version};
 use effects::{Entry, Made, Records};
-use engine::{Applied, KEY_BYTES_MAX};
+use engine::Applied;
 use ring::CellId;
 use std::sync::Arc;
 use tier::encode_copied;
@@ -26,9 +26,6 @@ const FULL_NS: u64 = 1_000_000_000;
 
 /// Slices whose states are journaled in one entry, at most: an entry of the shortest log.
 const STATES_AT_ONCE: usize = 128;
-
-/// Entries that are looked at together before the first of them is applied.
-const AHEAD: usize = 16;
 
 /// What came of the entries of a frame.
 pub(crate) enum Taken {
@@ -396,13 +393,7 @@ fn tag_of(tag: Option<&effects::Tag>) -> Result<Option<RequestTag>, Option<Reaso
 
 /// Lets the processor fetch what the next of `records` are about.
 fn look_ahead(records: &mut Records<'_>, ring: &RingCell) {
-    let engine = ring.cell.engine();
-    let keys = (0..AHEAD).map_while(|_| records.next_key());
-    let keys = keys.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len()));
-    let mut ahead = [None; AHEAD];
-    ahead.iter_mut().zip(keys).for_each(|(place, key)| *place = Some(engine.key(key)));
-    engine.prefetch(ahead.into_iter().flatten());
-    ring.origins.look_ahead(ahead.iter().flatten().map(|key| key.id.slice));
+    ring.origins.look_ahead(ring.look_ahead((0..AHEAD).map_while(|_| records.next_key())));
 }
 
 /// Applies an item as it is, which the primary writes back, if it has not.

@@ -11,7 +11,6 @@ use crate::cell::Cell;
 use crate::repeat::reply_again;
 use crate::replies::NEVER;
 use crate::ring::cell::RingCell;
-use crate::ring::links::AHEAD;
 use crate::ring::not_now::NotNow;
 use crate::ring::retries::outcome;
 use crate::ring::retries::tag_state;
@@ -21,7 +20,6 @@ use crate::ring::terms::OF_JOURNAL;
 use crate::service::Service;
 use base::{Now, SliceId};
 use effects::{Level, Levels, Made, WorkerSink};
-use engine::KEY_BYTES_MAX;
 use memcache::{Key, KeyScratch, Parsed, Request, Store};
 use ring::{Consistency, Durability, Reads};
 use session::{Answer, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, WorkerId};
@@ -302,14 +300,9 @@ impl Executor {
     /// Lets the processor fetch what `texts`, requests of a cell, are about: the second word is
     /// nearly always the key. Where it is not, something is fetched without effect.
     pub(crate) fn look_ahead<'a>(&self, texts: impl Iterator<Item = &'a [u8]>) {
-        let engine = self.cell().engine();
-        let words = texts.filter_map(memcache::second_word);
-        let keys = words.filter(|word| (1..=KEY_BYTES_MAX).contains(&word.len()));
-        let mut ahead = [None; AHEAD];
-        ahead.iter_mut().zip(keys).for_each(|(place, key)| *place = Some(engine.key(key)));
-        engine.prefetch(ahead.into_iter().flatten());
+        let slices = self.ring.look_ahead(texts.filter_map(memcache::second_word));
         if let Some(replies) = &self.inner.worker.replies {
-            replies.sink.look_ahead(ahead.iter().flatten().map(|key| key.id.slice));
+            replies.sink.look_ahead(slices);
         }
     }
 
