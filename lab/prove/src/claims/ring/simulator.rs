@@ -1,17 +1,18 @@
 //! Simulated rings, each from its seed: `sim --seeds A..B`, one process for each core. Most runs
 //! have faults for some seconds; some have them for ten minutes, and 10,000 requests at least.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use crate::claim::{Claim, Measured};
+use crate::claim::{Claim, Measure, Measured};
 use crate::lab::Lab;
 use measure::exec::{Exec, Running, Said, tail};
 
-/// Seeds, in the quick and the full form, and those of runs of [`MINUTES`].
+/// Seeds, in the quick and the full form, and those of one claim about runs of [`MINUTES`].
 const SEEDS: [u64; 2] = [200, 10_000];
-const LONG_SEEDS: [u64; 2] = [8, 1_000];
+const LONG_SEEDS: [u64; 2] = [2, 125];
 /// How long the long runs are in simulated time, and how many requests each has at least.
 const MINUTES: u64 = 10;
 const REQUESTS_MIN: u64 = 10_000;
@@ -24,29 +25,36 @@ pub const CLAIMS: &[Claim] = &[
     Claim::new("simulator", "simulated rings under faults, real cores, 200 seeds (10,000)")
         .bar("none fails")
         .by(run),
-    Claim::new(
-        "simulator_long",
-        "simulated rings under faults for ten minutes, 10,000 requests and more each, 8 seeds \
-         (1,000)",
-    )
-    .bar("none fails")
-    .by(run_long),
+    // A thousand seeds in parts, which can be run one by one: all take hours.
+    long("simulator_long.1", run_long::<0>),
+    long("simulator_long.2", run_long::<1>),
+    long("simulator_long.3", run_long::<2>),
+    long("simulator_long.4", run_long::<3>),
+    long("simulator_long.5", run_long::<4>),
+    long("simulator_long.6", run_long::<5>),
+    long("simulator_long.7", run_long::<6>),
+    long("simulator_long.8", run_long::<7>),
 ];
+
+const fn long(id: &'static str, measure: Measure) -> Claim {
+    let claim = "for ten minutes, 10,000 requests and more each, other 2 seeds (125)";
+    Claim::new(id, claim).bar("none fails").by(measure)
+}
 
 fn run(lab: &Lab) -> Result<Measured> {
     let seeds = lab.form(SEEDS);
-    judge(said(lab, seeds, &[])?.iter().map(outcome), seeds)
+    judge(said(lab, 0..seeds, &[])?.iter().map(outcome), seeds)
 }
 
 /// Rings above a bucket, each cell with a journal on a simulated disk.
 pub(in crate::claims) fn run_above_a_bucket(lab: &Lab) -> Result<Measured> {
     let seeds = lab.form(SEEDS);
-    judge(said(lab, seeds, &["--tier"])?.iter().map(outcome), seeds)
+    judge(said(lab, 0..seeds, &["--tier"])?.iter().map(outcome), seeds)
 }
 
-fn run_long(lab: &Lab) -> Result<Measured> {
+fn run_long<const PART: u64>(lab: &Lab) -> Result<Measured> {
     let (seeds, minutes) = (lab.form(LONG_SEEDS), MINUTES.to_string());
-    let said = said(lab, seeds, &["--minutes", &minutes])?;
+    let said = said(lab, PART * seeds..(PART + 1) * seeds, &["--minutes", &minutes])?;
     let short = said.iter().find(|one| !is_long(&one.output));
     if let Some(short) = short {
         return Ok(Measured::not("a run was too short").with_details(vec![tail(&short.output)]));
@@ -59,19 +67,21 @@ fn outcome(said: &Said) -> (bool, &str) {
 }
 
 /// What the simulator says of `seeds`, of which each core runs a part.
-fn said(lab: &Lab, seeds: u64, options: &[&str]) -> Result<Vec<Said>> {
+fn said(lab: &Lab, seeds: Range<u64>, options: &[&str]) -> Result<Vec<Said>> {
     let cargo = Exec::new("cargo").cwd(lab.repo().root());
     lab.detail("build");
     // Optimised without the long link of a release.
     let build = ["build", "--quiet", "--package", "sim"];
     cargo.clone().args(build).capture(BUILD_MAX)?;
-    let parts = (lab.cores().count().max(1) as u64).min(seeds);
+    let count = seeds.end - seeds.start;
+    let parts = (lab.cores().count().max(1) as u64).min(count);
+    let first = |part: u64| seeds.start + count * part / parts;
     let begin = |part: u64| -> Result<Running> {
-        let range = format!("{}..{}", seeds * part / parts, seeds * (part + 1) / parts);
+        let range = format!("{}..{}", first(part), first(part + 1));
         let words = ["run", "--quiet", "--package", "sim", "--", "--seeds", &range];
         cargo.clone().args(words).args(options).start(lab.form(RUN_MAX))
     };
-    lab.detail(&format!("{seeds} seeds"));
+    lab.detail(&format!("{count} seeds"));
     let running: Vec<Running> = (0..parts).map(begin).collect::<Result<_>>()?;
     running.into_iter().map(Running::said).collect()
 }
