@@ -47,15 +47,16 @@ pub(crate) struct Hubs {
 }
 
 impl Hubs {
-    /// Those of a cell: for heartbeats in the first runtime, for calls in the second.
+    /// Those of a cell, which listens at `own`: for heartbeats in the first runtime, for calls in
+    /// the second.
     pub(crate) fn new(
-        who: &Who,
+        (who, own): (&Who, SocketAddr),
         nonce: &Arc<dyn Fn() -> Nonce + Send + Sync>,
         reports: Box<dyn Reports>,
         [of_beats, of_calls]: [Handle; 2],
     ) -> Self {
-        let beats = Hub::new(who.clone(), nonce.clone(), Some(reports), of_beats);
-        let calls = Hub::new(who.clone(), nonce.clone(), None, of_calls);
+        let beats = Hub::new((who.clone(), own), nonce.clone(), Some(reports), of_beats);
+        let calls = Hub::new((who.clone(), own), nonce.clone(), None, of_calls);
         Self { beats, calls }
     }
 
@@ -72,6 +73,8 @@ pub(crate) struct Hub(Arc<Shared>);
 
 struct Shared {
     who: Who,
+    /// Where this cell listens.
+    own: SocketAddr,
     nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
     /// Of two kinds of connections to a cell, one says that they break.
     reports: Option<Box<dyn Reports>>,
@@ -82,24 +85,23 @@ struct Shared {
 
 impl Hub {
     fn new(
-        who: Who,
+        (who, own): (Who, SocketAddr),
         nonce: Arc<dyn Fn() -> Nonce + Send + Sync>,
         reports: Option<Box<dyn Reports>>,
         runtime: Handle,
     ) -> Self {
         let cells = Mutex::default();
-        Self(Arc::new(Shared { who, nonce, reports, runtime, cells }))
+        Self(Arc::new(Shared { who, own, nonce, reports, runtime, cells }))
     }
 
     /// Connects to the cells of `map`, where they are reached now.
     pub(crate) fn adopt(&self, map: &Map) {
         let me = self.0.who.local.identity.cell;
         let mut cells = self.0.cells.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = map.cells.get(&CellId(me)).map(|cell| cell.started.addresses.control);
         for (id, cell) in map.cells.iter().filter(|(id, _)| id.0 != me) {
             let address = cell.started.addresses.control;
-            if own == Some(address) {
-                // This cell is where that one was.
+            if address == self.0.own {
+                // This cell is where that one was. The map may not have that yet.
                 cells.remove(id);
                 continue;
             }
@@ -250,5 +252,41 @@ impl Keeps {
             let _ = answer.send(Err(Unreachable::NoAnswer));
         }
         closing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use peer::{Identity, Secret};
+    use ring::{Addresses, Command, Incarnation, Started};
+
+    #[test]
+    fn a_cell_calls_all_that_are_elsewhere_and_never_itself() {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let at = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let mut map = Map::new(7, 3, 2);
+        for port in 1..=3 {
+            let addresses = Addresses { control: at(port), links: at(port), clients: at(port) };
+            let started = Started::new(Incarnation(1), addresses);
+            map.apply(&Command::Join { token: u64::from(port), started });
+        }
+        let secret = Secret::new(&[9; 32]).expect("long enough");
+        let who = Who::new(&secret, Identity { ring: 7, cell: 1, incarnation: 2 });
+        let calls = |own: u16| {
+            let nonce = Arc::new(|| [5; _]);
+            let hub = Hub::new((who.clone(), at(own)), nonce, None, runtime.handle().clone());
+            hub.adopt(&map);
+            [1, 2, 3].map(|cell| hub.address(CellId(cell)))
+        };
+        assert_eq!(calls(1), [None, Some(at(2)), Some(at(3))]);
+        assert_eq!(calls(2), [None, None, Some(at(3))], "it is where a cell was that is lost");
+        // The map has an earlier address of it, which another cell may have taken.
+        assert_eq!(calls(4), [None, Some(at(2)), Some(at(3))]);
+        map.cells.get_mut(&CellId(2)).expect("it has joined").started.addresses.control = at(1);
+        let nonce = Arc::new(|| [5; _]);
+        let hub = Hub::new((who.clone(), at(4)), nonce, None, runtime.handle().clone());
+        hub.adopt(&map);
+        assert_eq!(hub.address(CellId(2)), Some(at(1)));
     }
 }

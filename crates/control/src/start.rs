@@ -84,7 +84,12 @@ impl Starting {
         let started_quorum = Arc::new(OnceLock::new());
         let reports = Broken { events: events.0.clone(), quorum: started_quorum.clone() };
         let nonce = config.nonce.clone();
-        let hubs = Hubs::new(&who, &nonce, Box::new(reports), threads.runtimes());
+        let hubs = Hubs::new(
+            (&who, config.addresses.control),
+            &nonce,
+            Box::new(reports),
+            threads.runtimes(),
+        );
         let calls = Arc::new(Calls {
             who,
             nonce,

@@ -47,7 +47,7 @@ fn timed(plan: &Plan) -> Happened {
 #[test]
 fn a_tiny_pool_and_a_log_that_is_often_full() {
     let happened = timed(&plan(1));
-    // How often the log is full, and so how much is stored, is up to who runs when.
+    // How often the log is full, and so how much is stored, depends on scheduling.
     assert!(happened.evicted > 100 && happened.full > 100, "{happened:?}");
 }
 

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Must be true: the map has no fault and its epochs do not fall. No two cells may acknowledge
-//! changes of a range at one time. No number of an item is given to two values. Each request ends
+//! changes of a range at one time. No number of an item is given to two values,
+//! but, in runs of minutes, where the range was lost in between. Each request ends
 //! in time. The history of each key is linearizable, but for what the map reports as lost, and
 //! where replies wait for no copy. Once
 //! calm, the ring becomes healthy, each key can be read and written, and all cells in sync hold the

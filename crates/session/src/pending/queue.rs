@@ -53,9 +53,9 @@ pub(crate) struct Pending {
     grant: Option<Grant>,
     /// Entries that wait for their tickets.
     tickets: usize,
-    /// Bytes of the longest reply that has come by its ticket, and of those of late; 0 before the
-    /// first.
+    /// Bytes of the longest reply that has come by its ticket; 0 before the first.
     longest: usize,
+    /// Bytes of the longest reply of late on this connection; 0: none is known.
     expected: usize,
     /// The request after which nothing is executed before its reply is complete.
     alone: Option<u32>,

@@ -4,8 +4,8 @@
 //! memory is logged, and no crate below this one logs. While the cell runs, the level can change,
 //! and the file can be opened again after it was renamed. A line that cannot be written is lost,
 //! because a full disk must not stop a cache. Nor must a slow one stop a ring: there the threads
-//! that hear other cells log, too, so a thread of its own writes their lines, and [`finish`] ends
-//! it.
+//! that hear other cells log, too, so a thread of its own writes their lines, and [`finish`] waits
+//! for it.
 
 mod queue;
 

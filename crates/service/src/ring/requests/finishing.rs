@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// A part that came before its turn and is longer than this is replaced by an error where there is
 /// no memory to keep it.
 const HELD_BYTES_MAX: usize = 1 << 10;
-/// By this part the longest part of late becomes shorter with each that is.
+/// With each shorter part, the longest of late counts as shorter by this fraction of itself.
 const SHORTER_PART: usize = 64;
 /// Memory for such parts is taken in steps of this size.
 const HELD_STEP_BYTES: u64 = 64 << 10;

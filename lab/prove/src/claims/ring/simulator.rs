@@ -37,7 +37,8 @@ pub const CLAIMS: &[Claim] = &[
 ];
 
 const fn long(id: &'static str, measure: Measure) -> Claim {
-    let claim = "for ten minutes, 10,000 requests and more each, other 2 seeds (125)";
+    let claim =
+        "simulated rings for ten minutes, 10,000 requests and more each: 2 more seeds (125)";
     Claim::new(id, claim).bar("none fails").by(measure)
 }
 
