@@ -100,6 +100,7 @@ impl Subject {
             ],
             Self::Tier => &[
                 tier::kill::CLAIMS,
+                tier::ring::CLAIMS,
                 tier::loss::CLAIMS,
                 tier::price::CLAIMS,
                 tier::disk::CLAIMS,

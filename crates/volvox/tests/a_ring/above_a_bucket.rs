@@ -269,8 +269,6 @@ fn a_power_cut_of_all_and_the_loss_of_one_disk_lose_nothing_that_was_answered() 
     }
 }
 
-/// Of a range with two cells both lose their journals: what was deleted, and not written back,
-/// would be there again.
 /// What `volvox ctl` prints of these words.
 fn ctl(at: SocketAddr, words: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_volvox"));
@@ -281,6 +279,8 @@ fn ctl(at: SocketAddr, words: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("output is text")
 }
 
+/// Of a range with two cells both lose their journals: what was deleted, and not written back,
+/// would be there again.
 #[test]
 fn a_range_without_any_journal_waits_until_it_is_forgiven() {
     let bucket = Bucket::of("tier-forgive");

@@ -21,8 +21,8 @@ pub use memtier::{Asking, Duel, GETS, NAMES, Run};
 #[cfg(test)]
 pub use ring::RangeOf;
 pub use ring::{
-    Answered, Cell, Ended, Joined, KeySeen, Keys, LoadClient, OpenLoop, PROBE_PACE, Ring, RingMap,
-    Stream, map_of, until,
+    Answered, Cell, Ended, Given, Joined, KeySeen, Keys, LoadClient, OpenLoop, PROBE_PACE, Ring,
+    RingMap, Stream, map_of, until,
 };
 pub use slope::{Taken, Work, system_calls, taken};
 pub use watched::{Seen, Slow, Step, watched};

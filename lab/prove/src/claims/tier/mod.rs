@@ -9,6 +9,7 @@ pub mod pressure;
 pub mod price;
 pub mod reads;
 pub mod recovery;
+pub mod ring;
 pub mod size;
 pub mod table;
 pub mod tests;

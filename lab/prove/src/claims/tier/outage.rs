@@ -202,7 +202,7 @@ fn pressed(lab: &Lab, above: &Above, rate: u64, writer: &mut Writer) -> Result<R
     let (cell, limit) = (&above.cell, Limit::Duration(lab.form(WHOLE)));
     let (is_over, address) = (AtomicBool::new(false), cell.address());
     thread::scope(|scope| {
-        scope.spawn(|| writer.load(address, &is_over));
+        scope.spawn(|| writer.load(address, &is_over, true));
         let run = || -> Result<Run> {
             let writers = start(lab, cell, Load { rate: Some(rate), limit, ..WRITERS })?;
             let readers = start(lab, cell, Load { limit, ..READERS })?;

@@ -25,5 +25,5 @@ pub use map::RangeOf;
 pub use map::RingMap;
 pub use open_loop::OpenLoop;
 pub use probe::{PROBE_PACE, Stream};
-pub use process::Ring;
+pub use process::{Given, Ring};
 pub use waits::{Cell, map_of, until};

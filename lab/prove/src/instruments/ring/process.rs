@@ -31,6 +31,15 @@ pub struct Ring {
     cells: Vec<Cell>,
 }
 
+/// What the cells of a ring are given beside their workers and their memory.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// More flags, between single spaces.
+    pub flags: String,
+    /// Variables of their environment.
+    pub environment: Vec<(&'static str, String)>,
+}
+
 impl Ring {
     /// A ring of cells with one worker each and this much memory, on these cores if they are given.
     /// `ready` is called until it returns no error.
@@ -40,8 +49,21 @@ impl Ring {
         cores: Option<CoreSet>,
         ready: impl FnMut(SocketAddr) -> io::Result<()>,
     ) -> Result<Self> {
+        Self::start_with(lab, memory_mib, cores, &Given::default(), ready)
+    }
+
+    /// The same, with more than that given to each cell.
+    pub fn start_with(
+        lab: &Lab,
+        memory_mib: u64,
+        cores: Option<CoreSet>,
+        given: &Given,
+        ready: impl FnMut(SocketAddr) -> io::Result<()>,
+    ) -> Result<Self> {
         let launch = Launch::new().more_ports(CELLS as u16 - 1);
         let launch = cores.into_iter().fold(launch, Launch::cores);
+        let variables = given.environment.iter();
+        let launch = variables.fold(launch, |launch, (name, value)| launch.env(name, value));
         let volvox = lab.volvox()?.display().to_string();
         let directory = lab.folder().join("ring");
         if directory.is_dir() {
@@ -51,8 +73,8 @@ impl Ring {
             let path = directory.display().to_string();
             let flags = format!("{volvox} up --cells {CELLS} --json --port {port}");
             let flags = format!("{flags} --directory {path} -- --workers 1");
-            let flags = format!("{flags} --memory-limit {memory_mib}M");
-            flags.split(' ').map(str::to_owned).collect()
+            let flags = format!("{flags} --memory-limit {memory_mib}M {}", given.flags);
+            flags.trim_end().split(' ').map(str::to_owned).collect()
         };
         let up = launch.start("ring", &lab.folder(), words, ready)?;
         let mut ring = Self { up: Some(up), directory: directory.clone(), cells: Vec::new() };

@@ -193,7 +193,7 @@ fn killed(mut server: Server, writers: &mut [Writer], after: Duration) -> Result
     thread::scope(|scope| {
         for writer in writers {
             let is_over = &is_over;
-            scope.spawn(move || writer.load(address, is_over));
+            scope.spawn(move || writer.load(address, is_over, false));
         }
         // The moment of the kill is drawn: nothing is waited for.
         thread::sleep(after);
@@ -209,7 +209,7 @@ fn killed(mut server: Server, writers: &mut [Writer], after: Duration) -> Result
 }
 
 /// Has all writers do something at once.
-fn each(
+pub(super) fn each(
     writers: &mut [Writer],
     work: impl Fn(&mut Writer) -> Result<()> + Copy + Send,
 ) -> Result<()> {
@@ -253,21 +253,30 @@ impl Cell {
 }
 
 fn values(run: &Run, kills_min: usize) -> Measured {
-    let all = run.total();
+    let ended = run.ended.is_some();
+    judged(&run.total(), (run.kills, kills_min), ended, run.details())
+}
+
+/// What writers have seen of as many kills, where at least so many were wanted.
+pub(super) fn judged(
+    all: &Tally,
+    (kills, kills_min): (usize, usize),
+    ended: bool,
+    details: Vec<String>,
+) -> Measured {
     let [lost, older, wrong] =
         [Verdict::Lost, Verdict::Older, Verdict::Wrong].map(|verdict| all.read(verdict));
     let read: u64 = all.reads.values().sum();
     let text = format!(
-        "{} kills: {lost} lost, {older} older values, {wrong} wrong; {} changes acknowledged, \
-         {read} keys read",
-        run.kills, all.changes
+        "{kills} kills: {lost} lost, {older} older values, {wrong} wrong; {} changes \
+         acknowledged, {read} keys read",
+        all.changes
     );
     let false_sum = lost + older + wrong + all.false_answers;
-    let holds = false_sum == 0 && all.unread == 0 && run.ended.is_none();
-    let details = run.details();
+    let holds = false_sum == 0 && all.unread == 0 && !ended;
     let is_refused = all.refused * 1_000 > all.changes * REFUSED_PER_MILLE;
-    if holds && run.kills < kills_min {
-        let reason = format!("{} kills in the time, {kills_min} are wanted", run.kills);
+    if holds && kills < kills_min {
+        let reason = format!("{kills} kills in the time, {kills_min} are wanted");
         return Measured::not(reason).with_details(details);
     }
     if holds && (is_refused || all.changes == 0) {

@@ -128,9 +128,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Sends requests until the server is killed, which sets `is_over` first; one that is paced
-    /// ends by that alone.
-    pub fn load(&mut self, address: SocketAddr, is_over: &AtomicBool) {
+    /// Sends requests until its server ends, which is no fault once `is_over` is set. One that
+    /// `stops` ends by that alone.
+    pub fn load(&mut self, address: SocketAddr, is_over: &AtomicBool, stops: bool) {
         let mut client = loop {
             match Client::connect(address) {
                 Ok(client) => break client,
@@ -153,12 +153,10 @@ impl Writer {
                 }
                 return;
             }
-            if !self.pace.is_zero() {
-                if is_over.load(Ordering::SeqCst) {
-                    return;
-                }
-                thread::sleep(self.pace);
+            if stops && is_over.load(Ordering::SeqCst) {
+                return;
             }
+            thread::sleep(self.pace);
         }
     }
 
