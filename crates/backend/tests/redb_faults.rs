@@ -7,6 +7,8 @@ mod faults;
 use backend::RedbBackend;
 use faults::{Call, FaultyDisk};
 use measure::rng::Rng;
+use redb::backends::InMemoryBackend;
+use redb::{Builder, RepairSession, StorageBackend};
 use std::collections::BTreeMap;
 use tier::{Backend, BackendError, Change, Failure};
 
@@ -224,6 +226,21 @@ fn a_full_disk_loses_nothing_and_an_open_of_it_is_no_panic() {
         opened += 1;
     }
     assert!(opened > 10, "{opened} of the limits leave space for a database");
+}
+
+/// A repair would read the whole file. (redb built for tests reads it anyway, to check itself.)
+#[test]
+fn an_open_after_a_crash_needs_no_repair() {
+    let disk = FaultyDisk::default();
+    let backend = open(&disk).unwrap();
+    (0..100).for_each(|key| put(&backend, key, &large()).unwrap());
+    // As the crash of a process leaves it, which closes nothing.
+    let (crashed, bytes) = (InMemoryBackend::new(), disk.bytes());
+    crashed.set_len(bytes.len() as u64).unwrap();
+    crashed.write(0, &bytes).unwrap();
+    let mut builder = Builder::new();
+    let opened = builder.set_repair_callback(RepairSession::abort).create_with_backend(crashed);
+    assert!(opened.is_ok(), "{opened:?}");
 }
 
 #[test]

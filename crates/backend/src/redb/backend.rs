@@ -45,7 +45,7 @@ struct Opened {
 impl RedbBackend {
     /// Opens the database in a file of `disk`, or creates it. `cache_bytes` is the most memory that
     /// it takes for pages; a transaction that changes more writes them early. After a crash this
-    /// reads the whole file.
+    /// reads a few pages, or the whole file where an earlier release has written to it last.
     ///
     /// Nothing else may have the file open: the lock of the directory excludes other processes, and
     /// the caller opens it once.
@@ -132,6 +132,8 @@ impl RedbBackend {
             let begin = || -> Result<WriteTransaction, Error> {
                 let mut transaction = database.begin_write()?;
                 transaction.set_durability(Durability::Immediate)?;
+                // Without it an open after a crash reads the whole file.
+                transaction.set_quick_repair(true);
                 work(&transaction)?;
                 Ok(transaction)
             };

@@ -100,6 +100,15 @@ impl Index {
         FIXED_BYTES + self.slot_bytes.load(Ordering::Relaxed)
     }
 
+    /// Makes space for as many `more` entries, if it may have them: what is added then copies no
+    /// table. A shard gets a little more than its share, since keys are not spread evenly.
+    pub(crate) fn expect(&self, more: u64) {
+        let all = self.len().saturating_add(more).min(self.capacity);
+        let each = all / SHARDS as u64;
+        let each = (each + each.isqrt() * 2) as usize;
+        self.shards.iter().for_each(|shard| self.change_shard(shard, |table| table.expect(each)));
+    }
+
     /// Keeps `entry`, unless the key has one of the same version or a higher one. Returns whether
     /// it is kept.
     ///

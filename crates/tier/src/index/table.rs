@@ -166,6 +166,14 @@ impl Table {
         }
     }
 
+    /// Makes space for as many entries in all.
+    pub(super) fn expect(&mut self, entries: usize) {
+        let count = entries * 10 / USED_MAX + 1;
+        if count > self.slots.len().max(SLOTS_MIN) {
+            self.resize(count);
+        }
+    }
+
     /// Adds an entry that is not there, and makes space for it first.
     fn add(&mut self, slot: Slot) {
         let count = self.slots.len();

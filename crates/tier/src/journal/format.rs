@@ -13,6 +13,7 @@
 
 use base::{SliceId, Version};
 use crc32fast::Hasher;
+use memchr::memmem;
 
 /// Bytes of the head of a segment.
 pub(crate) const SEGMENT_HEAD_BYTES: usize = 512;
@@ -225,6 +226,11 @@ impl BatchHead {
             .filter(|origin| *origin != Spot::default()),
         };
         is_whole.then_some((head, &whole[BATCH_HEAD_BYTES..]))
+    }
+
+    /// Where `bytes` look like a head for the first time.
+    pub(crate) fn next_in(bytes: &[u8]) -> Option<usize> {
+        memmem::find(bytes, &BATCH_MAGIC)
     }
 
     /// The number of the segment that `bytes` were written into, if they look like a head.

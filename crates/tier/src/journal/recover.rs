@@ -17,7 +17,7 @@ use super::found::Found;
 use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
 use super::record::{TailBatch, gives_up, journaled, records};
 use super::rewritten::{AllRewritten, Rewritten};
-use super::scan::{Headed, all_batches, batches, find, guess_head, read_all};
+use super::scan::{Headed, all_batches, batches, guess_head, heads_after, read_all, read_front};
 use super::segments::{Left, Segment, is_segment};
 use super::states::{CEILING_STEP, first_state};
 use super::streams::{Open, Stream};
@@ -237,9 +237,14 @@ impl<'a> Reading<'a> {
         cuts.any(|(of, at)| of.0 == head.start && at.segment == head.number)
     }
 
-    /// What a segment holds; it is given back to `room` after use.
+    /// The batches of a segment, or all that it holds where what is corrupt is passed over; it is
+    /// given back to `room` after use.
     fn bytes_of(&mut self, segment: &Headed) -> Result<Vec<u8>, RecoverError> {
-        read_all(segment, self.lost.as_mut(), std::mem::take(&mut self.room))
+        let room = std::mem::take(&mut self.room);
+        match &mut self.lost {
+            Some(lost) => read_all(segment, lost, room),
+            None => read_front(segment, room),
+        }
     }
 
     /// Something is corrupt: an error, unless it is passed over.
@@ -392,7 +397,9 @@ impl<'a> Reading<'a> {
         let bytes = self.bytes_of(segment)?;
         let mut end = SEGMENT_HEAD_BYTES;
         let mut of = None;
-        for (at, head, payload) in self.batches_of(segment, &bytes) {
+        let batches = self.batches_of(segment, &bytes);
+        self.index.expect(batches.iter().map(|(_, head, _)| u64::from(head.span)).sum());
+        for (at, head, payload) in batches {
             let spot = Spot { segment: segment.head.number, offset: at as u32 };
             of = Some((segment.head.start, u32::from(head.lane)));
             if of.and_then(|of| self.cuts.get(&of)).is_some_and(|cut| spot >= *cut) {
@@ -411,7 +418,7 @@ impl<'a> Reading<'a> {
         };
         match of.or_else(|| self.cuts.iter().find(cut_here).map(|(of, _)| *of)) {
             Some(of) if self.cuts.contains_key(&of) => self.check_cut(segment, of, end)?,
-            _ => self.look_ahead(segment, rest)?,
+            _ => self.look_ahead(segment, &bytes, end)?,
         }
         if rest
             .first_chunk()
@@ -521,20 +528,15 @@ impl<'a> Reading<'a> {
         Ok(true)
     }
 
-    /// Looks for a later batch after what is no batch.
-    fn look_ahead(&mut self, segment: &Headed, rest: &[u8]) -> Result<(), RecoverError> {
-        let seed = segment.head.seed();
-        let mut at = 1;
-        while let Some(found) = rest.get(at..).and_then(|rest| find(rest, b"VXB1")) {
-            at += found;
-            let is_head = |head| BatchHead::length(seed, head).is_some();
-            let looks_like_one = rest[at..].first_chunk().is_some_and(is_head);
-            if looks_like_one && let Some((head, _)) = BatchHead::open(seed, &rest[at..]) {
-                self.comes_after_a_gap(segment, &head)?;
-            }
-            at += 1;
-        }
-        Ok(())
+    /// Looks for a later batch after `end`, where none begins.
+    fn look_ahead(
+        &mut self,
+        segment: &Headed,
+        bytes: &[u8],
+        end: usize,
+    ) -> Result<(), RecoverError> {
+        let later = heads_after(segment, bytes, end)?;
+        later.iter().try_for_each(|head| self.comes_after_a_gap(segment, head))
     }
 
     /// A whole batch stands after one that is not.

@@ -4,10 +4,15 @@ use super::format::{BATCH_HEAD_BYTES, BatchHead, JournalId, SEGMENT_HEAD_BYTES, 
 use super::identity::{RecoverError, disk};
 use crate::disk::File;
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that are read at once of what the disk does not read as a whole.
-const PIECE_BYTES: usize = 4096;
+/// Bytes that are read at once of a segment: few of those that were hardly written to are read.
+const PIECE_BYTES: usize = 1 << 20;
+/// The same of what follows its batches, which is looked through once: it stays in the caches.
+const REST_BYTES: usize = 256 << 10;
+/// The same of what the disk does not read as a whole.
+const SECTOR_BYTES: usize = 4096;
 
 /// A file with a head.
 pub(super) struct Headed {
@@ -40,28 +45,111 @@ pub(super) fn guess_head(
     })
 }
 
-/// What a segment holds, in the room of `bytes`, whatever these are. What the disk does not read is
-/// zeros, where it goes to the list of what is `lost`.
+/// The batches of a segment, in the room of `bytes`, whatever these are: all up to the first place
+/// where no head stands, and a little more.
+pub(super) fn read_front(segment: &Headed, mut bytes: Vec<u8>) -> Result<Vec<u8>, RecoverError> {
+    let there = bytes_there(segment)?;
+    bytes.clear();
+    let mut at = SEGMENT_HEAD_BYTES;
+    loop {
+        let head = bytes.get(at..).and_then(<[u8]>::first_chunk);
+        match head.map(|head| BatchHead::length(segment.head.seed(), head)) {
+            Some(Some(length)) => at = at.saturating_add(length),
+            Some(None) => return Ok(bytes),
+            None if bytes.len() == there => return Ok(bytes),
+            None => {
+                let begin = bytes.len();
+                let end = (at.saturating_add(BATCH_HEAD_BYTES)).max(begin + PIECE_BYTES);
+                bytes.resize(end.min(there), 0);
+                read_at(segment, begin, &mut bytes[begin..])?;
+            }
+        }
+    }
+}
+
+/// All that a segment holds, in the room of `bytes`, whatever these are. What the disk does not
+/// read is zeros, and goes to the list of what is `lost`.
 pub(super) fn read_all(
     segment: &Headed,
-    lost: Option<&mut Vec<String>>,
+    lost: &mut Vec<String>,
     mut bytes: Vec<u8>,
 ) -> Result<Vec<u8>, RecoverError> {
-    let refused = || disk(segment.name.clone());
-    let there = segment.file.bytes().map_err(refused())?;
-    bytes.resize(there.min(segment.head.bytes.into()) as usize, 0);
-    let read = segment.file.read_at(0, &mut bytes);
-    let Some(lost) = lost.filter(|_| read.is_err()) else {
-        return read.map_err(refused()).map(|()| bytes);
-    };
-    for (part, piece) in bytes.chunks_mut(PIECE_BYTES).enumerate() {
-        let at = (part * PIECE_BYTES) as u64;
-        if let Err(error) = segment.file.read_at(at, piece) {
-            piece.fill(0);
+    bytes.resize(bytes_there(segment)?, 0);
+    if segment.file.read_at(0, &mut bytes).is_ok() {
+        return Ok(bytes);
+    }
+    for (part, sector) in bytes.chunks_mut(SECTOR_BYTES).enumerate() {
+        let at = part * SECTOR_BYTES;
+        if let Err(error) = segment.file.read_at(at as u64, sector) {
+            sector.fill(0);
             lost.push(format!("{} cannot be read at byte {at}: {error}", segment.name));
         }
     }
     Ok(bytes)
+}
+
+/// The heads of all whole batches that begin after `end`, where none does. `bytes` is what was read
+/// of the segment, from its front on.
+pub(super) fn heads_after(
+    segment: &Headed,
+    bytes: &[u8],
+    end: usize,
+) -> Result<Vec<BatchHead>, RecoverError> {
+    let there = bytes_there(segment)?;
+    let (mut found, mut at, mut piece) = (Vec::new(), end + 1, Vec::new());
+    while at + BATCH_HEAD_BYTES <= there {
+        let window = match bytes.get(at..).filter(|rest| rest.len() >= BATCH_HEAD_BYTES) {
+            Some(read) => read,
+            None => {
+                piece.resize(REST_BYTES.min(there - at), 0);
+                read_at(segment, at, &mut piece)?;
+                &piece
+            }
+        };
+        let whole = window.len() - BATCH_HEAD_BYTES + 1;
+        // One that begins behind these may have its head in the next piece.
+        match BatchHead::next_in(window).filter(|begin| *begin < whole) {
+            Some(begin) => {
+                let length = window[begin..].first_chunk();
+                let length = length.and_then(|head| BatchHead::length(segment.head.seed(), head));
+                let range = length.map(|length| at + begin..at + begin + length);
+                if let Some(range) = range.filter(|range| range.end <= there) {
+                    found.extend(head_at(segment, bytes, range)?);
+                }
+                at += begin + 1;
+            }
+            None => at += whole,
+        }
+    }
+    Ok(found)
+}
+
+/// The head of the batch in this range, if it is whole there. `bytes` is what was read until now.
+fn head_at(
+    segment: &Headed,
+    bytes: &[u8],
+    range: Range<usize>,
+) -> Result<Option<BatchHead>, RecoverError> {
+    let mut read = Vec::new();
+    let batch = match bytes.get(range.clone()) {
+        Some(batch) => batch,
+        None => {
+            read.resize(range.len(), 0);
+            read_at(segment, range.start, &mut read)?;
+            &read
+        }
+    };
+    Ok(BatchHead::open(segment.head.seed(), batch).map(|it| it.0))
+}
+
+/// Bytes of a segment that its file has.
+fn bytes_there(segment: &Headed) -> Result<usize, RecoverError> {
+    let there = segment.file.bytes().map_err(disk(segment.name.clone()))?;
+    Ok(there.min(segment.head.bytes.into()) as usize)
+}
+
+fn read_at(segment: &Headed, at: usize, into: &mut [u8]) -> Result<(), RecoverError> {
+    segment.file.read_at(at as u64, into).map_err(disk(segment.name.clone()))
 }
 
 /// The whole batches of a segment, each with its offset, up to the first that is not whole.
@@ -85,7 +173,7 @@ pub(super) fn all_batches<'b>(
     bytes: &'b [u8],
 ) -> Vec<(usize, BatchHead, &'b [u8])> {
     let (mut found, mut at) = (Vec::new(), SEGMENT_HEAD_BYTES);
-    while let Some(begin) = bytes.get(at..).and_then(|rest| find(rest, b"VXB1")) {
+    while let Some(begin) = bytes.get(at..).and_then(BatchHead::next_in) {
         at += begin;
         match BatchHead::open(segment.head.seed(), &bytes[at..]) {
             Some((head, payload)) => {
@@ -98,14 +186,111 @@ pub(super) fn all_batches<'b>(
     found
 }
 
-/// Where `what` begins in `bytes`.
-pub(super) fn find(bytes: &[u8], what: &[u8; 4]) -> Option<usize> {
-    let mut from = 0;
-    while let Some(at) = bytes.get(from..)?.iter().position(|byte| *byte == what[0]) {
-        if bytes[from + at..].starts_with(what) {
-            return Some(from + at);
+#[cfg(test)]
+mod tests {
+    use super::super::format::{Kind, Spot};
+    use super::*;
+    use std::io;
+
+    /// A file that is only read.
+    struct Written(Vec<u8>);
+
+    impl File for Written {
+        fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
         }
-        from += at + 1;
+
+        fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+            let found = self.0.get(at as usize..at as usize + into.len());
+            into.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
+            Ok(())
+        }
+
+        fn bytes(&self) -> io::Result<u64> {
+            Ok(self.0.len() as u64)
+        }
+
+        fn set_bytes(&self, _: u64) -> io::Result<()> {
+            Err(io::ErrorKind::Unsupported.into())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
     }
-    None
+
+    /// A segment of a few pieces that has batches with as many bytes of payload at these places.
+    fn segment(bytes: usize, batches: &[(usize, usize)]) -> Headed {
+        let head = SegmentHead {
+            journal: [7; 16],
+            start: 1,
+            first: 1,
+            number: 3,
+            bytes: bytes as u32,
+            follows_end: true,
+            oldest: 1,
+        };
+        let mut file = vec![0; bytes];
+        for &(at, payload) in batches {
+            let head_of = BatchHead {
+                kind: Kind::Records,
+                lane: 1,
+                payload: payload as u32,
+                first: at as u64,
+                span: 1,
+                durable: 0,
+                flushed: Spot::default(),
+                oldest: 1,
+                clock_s: 0,
+                origin: None,
+            };
+            head_of.seal(head.seed(), &mut file[at..at + BATCH_HEAD_BYTES + payload]);
+        }
+        Headed { name: "segment".to_owned(), file: Arc::new(Written(file)), head }
+    }
+
+    /// What a start finds of a segment: batches, and after them heads.
+    fn found(segment: &Headed) -> (Vec<usize>, Vec<u64>) {
+        let bytes = read_front(segment, vec![9; 100]).expect("it is read");
+        let front: Vec<_> = batches(segment, &bytes)
+            .map(|(at, _, payload)| (at, at + BATCH_HEAD_BYTES + payload.len()))
+            .collect();
+        let end = front.last().map_or(SEGMENT_HEAD_BYTES, |(_, end)| *end);
+        let later = heads_after(segment, &bytes, end).expect("it is read");
+        let later = later.into_iter().map(|head| head.first).collect();
+        (front.into_iter().map(|(at, _)| at).collect(), later)
+    }
+
+    #[test]
+    fn batches_are_read_over_the_ends_of_pieces() {
+        let first = (SEGMENT_HEAD_BYTES, PIECE_BYTES - SEGMENT_HEAD_BYTES - BATCH_HEAD_BYTES - 9);
+        let second = (PIECE_BYTES - 9, 3 * PIECE_BYTES);
+        let third = (second.0 + BATCH_HEAD_BYTES + second.1, 100);
+        let all = [first, second, third];
+        let whole = segment(third.0 + BATCH_HEAD_BYTES + third.1, &all);
+        let places: Vec<_> = all.iter().map(|(at, _)| *at).collect();
+        assert_eq!(found(&whole), (places.clone(), Vec::new()));
+        let longer = segment(8 * PIECE_BYTES, &all);
+        assert_eq!(found(&longer), (places, Vec::new()));
+        assert_eq!(found(&segment(PIECE_BYTES, &[])), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn little_is_read_of_a_segment_with_few_batches() {
+        let segment = segment(8 * PIECE_BYTES, &[(SEGMENT_HEAD_BYTES, 1_000)]);
+        assert_eq!(read_front(&segment, Vec::new()).expect("it is read").len(), PIECE_BYTES);
+    }
+
+    #[test]
+    fn a_batch_after_a_gap_is_found_wherever_it_begins() {
+        let near = |edge: usize| edge - BATCH_HEAD_BYTES - 2..edge + 3;
+        let end = SEGMENT_HEAD_BYTES + BATCH_HEAD_BYTES + 1_000;
+        // Of the front one piece is read, and the pieces of the rest follow it.
+        let edges = [PIECE_BYTES, PIECE_BYTES + REST_BYTES].map(near).into_iter().flatten();
+        for at in edges.chain([end + 1, 2 * PIECE_BYTES - BATCH_HEAD_BYTES - 70]) {
+            let all = [(SEGMENT_HEAD_BYTES, 1_000), (at, 70)];
+            let segment = segment(2 * PIECE_BYTES, &all);
+            assert_eq!(found(&segment), (vec![SEGMENT_HEAD_BYTES], vec![at as u64]), "{at}");
+        }
+    }
 }

@@ -18,9 +18,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use measure::clock::mono_ns;
-use measure::process::accepts;
 use measure::process::emulators::{BUCKET, Emulator};
+use measure::process::{Server, accepts};
 use measure::rng::Rng;
+use measure::stats::{median, range};
 use rustix::process::Signal;
 
 use super::kill::writer::{Tally, Writer};
@@ -94,7 +95,9 @@ fn carry_out(lab: &Lab, kills: usize) -> Result<Seen> {
         let mut writers: Vec<Writer> = (0..WRITERS)
             .map(|id| Writer::new(id, PREFIX, KEYS, seen.seed ^ wanted as u64).paced(PACE))
             .collect();
-        let ended = at_level(lab, level, wanted, &mut writers, &mut seen);
+        let (service, ring) = start(lab, level).with_context(|| format!("start at {level}"))?;
+        let ended = at_level(lab, ring, (level, wanted), &mut writers, &mut seen);
+        service.stop()?;
         writers.iter().for_each(|writer| seen.tally.add(&writer.tally));
         if let Err(error) = ended {
             seen.ended = Some(format!("at {level}: {error:#}"));
@@ -104,20 +107,25 @@ fn carry_out(lab: &Lab, kills: usize) -> Result<Seen> {
     Ok(seen)
 }
 
-/// Kills until there were `wanted` in all, and reads everything through each cell.
-fn at_level(
-    lab: &Lab,
-    level: &str,
-    wanted: usize,
-    writers: &mut [Writer],
-    seen: &mut Seen,
-) -> Result<()> {
+/// A bucket, and a ring above it.
+fn start(lab: &Lab, level: &str) -> Result<(Server, Ring)> {
     let service = Emulator::S3.start(&lab.folder().join("emulators"))?;
     let given = Given {
         flags: format!("--tier-database s3://{BUCKET}/ring --tier-ack {level} {FLAGS}"),
         environment: Emulator::S3.environment(service.address()),
     };
-    let mut ring = Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?;
+    let ring = Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?;
+    Ok((service, ring))
+}
+
+/// Kills until there were `wanted` in all, and reads everything through each cell.
+fn at_level(
+    lab: &Lab,
+    mut ring: Ring,
+    (level, wanted): (&str, usize),
+    writers: &mut [Writer],
+    seen: &mut Seen,
+) -> Result<()> {
     lab.detail("the keys are stored");
     let at = ring.cells()[0].address;
     each(writers, |writer| writer.fill(at))?;
@@ -139,8 +147,7 @@ fn at_level(
     for cell in ring.cells() {
         each(writers, |writer| writer.check_all(cell.address))?;
     }
-    ring.stop()?;
-    service.stop()
+    ring.stop()
 }
 
 /// Kills under load, and waits until everything has its copies again; how long that took.
@@ -199,14 +206,17 @@ fn drawn(rng: &mut Rng, [least, most]: [u64; 2]) -> Duration {
 impl Seen {
     fn details(&self) -> Vec<String> {
         let [one, all, in_turn] = self.kinds;
-        let longest = self.whole_s.iter().copied().fold(0.0, f64::max);
-        let mean = self.whole_s.iter().sum::<f64>() / self.whole_s.len().max(1) as f64;
+        let (middle, longest) = (median(&self.whole_s), range(&self.whole_s).map(|it| it.1));
+        let [middle, longest] = [middle, longest].map(|it| it.unwrap_or(0.0));
         let mut lines = vec![
             format!(
                 "seed {}; {one} kills of one cell, {in_turn} of all in turn, {all} of all at once",
                 self.seed
             ),
-            format!("everything had its copies again after {mean:.1} s, {longest:.1} s at most"),
+            format!(
+                "everything had its copies again after {middle:.1} s in the middle, {longest:.1} s \
+                 at most"
+            ),
             self.tally.line(),
         ];
         lines.extend(self.ended.iter().map(|why| format!("it ended before its time: {why}")));
