@@ -37,3 +37,16 @@ pub struct Entry {
     /// What the record says.
     pub kind: Kind,
 }
+
+/// What a record that a start finds says of the entry of its key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    /// It is this one, unless that of the key is newer.
+    Set(Entry),
+    /// It has this version and expiry, or is this one where there is none.
+    Touch(Entry),
+    /// There is none, if it has this version.
+    Remove(Version),
+    /// There is none, if it has this version or an older one.
+    Supersede(Version),
+}

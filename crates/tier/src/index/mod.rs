@@ -38,5 +38,6 @@ mod shards;
 mod slot;
 mod table;
 
+pub(crate) use entry::Step;
 pub use entry::{Entry, Kind, Place};
 pub use shards::{Cursor, ENTRY_BYTES, Index};

@@ -4,7 +4,7 @@
 //! when its size changes. A caller may hold the lock of a bucket or of a log meanwhile; nothing is
 //! called from here under the lock but the functions that walks are given.
 
-use super::entry::{Entry, Kind, Place};
+use super::entry::{Entry, Kind, Place, Step};
 use super::slot::SHARD_BITS_MIN;
 use super::table::Table;
 use crate::key::KeyHash;
@@ -208,11 +208,31 @@ impl Index {
 
     /// Removes the entry of a key if it has this version or an older one: that is below.
     pub fn superseded(&self, hash: KeyHash, version: Version) {
-        self.change(hash, |table| {
-            if let Some(entry) = table.get(hash).filter(|entry| entry.version <= version) {
-                table.remove_if(hash, entry.version);
-            }
-        });
+        self.change(hash, |table| table.supersede(hash, version));
+    }
+
+    /// Carries out steps, those of a key in their order. One shard comes after the other: so the
+    /// processor waits for the memory of many slots at once, where a lock for each step would have
+    /// it wait for one after the other.
+    pub(crate) fn carry_out(&self, steps: &[(KeyHash, Step)]) {
+        let of = |step: &(KeyHash, Step)| step.0.top(SHARD_BITS);
+        let mut begins = vec![0; SHARDS + 1];
+        steps.iter().for_each(|step| begins[of(step) + 1] += 1);
+        for shard in 0..SHARDS {
+            begins[shard + 1] += begins[shard];
+        }
+        let (mut order, mut next) = (vec![0; steps.len()], begins.clone());
+        for (number, step) in steps.iter().enumerate() {
+            let at = &mut next[of(step)];
+            order[*at] = number;
+            *at += 1;
+        }
+        for (shard, range) in self.shards.iter().zip(begins.windows(2)) {
+            let own = order[range[0]..range[1]].iter().map(|number| &steps[*number]);
+            self.change_shard(shard, |table| {
+                own.for_each(|(hash, step)| table.carry_out(*hash, step));
+            });
+        }
     }
 
     fn shard(&self, hash: KeyHash) -> &Shard {
@@ -245,5 +265,57 @@ fn count(sum: &AtomicU64, before: usize, after: usize) {
     if after != before {
         // Wraps around where the part is smaller than it was: so does the addition.
         sum.fetch_add((after as u64).wrapping_sub(before as u64), Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::index::Place;
+    use std::collections::BTreeMap;
+
+    fn entries(index: &Index) -> BTreeMap<u128, Entry> {
+        let mut entries = BTreeMap::new();
+        index.for_each(|hash, entry| entries.extend([(hash.raw(), *entry)]));
+        entries
+    }
+
+    /// A few keys, each with many steps, whose versions mostly rise.
+    fn steps() -> Vec<(KeyHash, Step)> {
+        let mut state = 1_u64;
+        let mut drawn = |below: u64| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(11);
+            (state >> 33) % below
+        };
+        let one = |number: u64| {
+            let hash = KeyHash::from_raw((u128::from(drawn(3_000)) * 0x9E37_79B9_7F4A_7C15) << 50);
+            let version = Version::from_raw(number + drawn(40));
+            let place = Place { segment: number as u32, offset: 0, bytes: 1 };
+            let entry = |kind| Entry { place, version, expiry_s: 7, kind };
+            let step = match drawn(8) {
+                0 => Step::Remove(Version::from_raw(number / 2)),
+                1 => Step::Supersede(version),
+                2 | 3 => Step::Touch(entry(Kind::TouchOf)),
+                4 => Step::Set(entry(Kind::Tombstone)),
+                _ => Step::Set(entry(Kind::Value)),
+            };
+            (hash, step)
+        };
+        (1..30_000).map(one).collect()
+    }
+
+    #[test]
+    fn steps_by_shard_do_what_they_do_one_by_one() {
+        let (ordered, plain) = (Index::new(8 << 20), Index::new(8 << 20));
+        for some in steps().chunks(5_000) {
+            ordered.expect(5_000);
+            ordered.carry_out(some);
+            for (hash, step) in some {
+                plain.change(*hash, |table| table.carry_out(*hash, step));
+            }
+            assert_eq!(entries(&ordered), entries(&plain));
+            assert_eq!(ordered.len(), plain.len());
+        }
+        assert!(plain.len() > 1_000, "{}", plain.len());
     }
 }

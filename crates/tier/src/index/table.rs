@@ -13,7 +13,7 @@
 //! Homes rise with the hash, and so does the order of entries: when a table changes its size, both
 //! tables are passed over from front to back.
 
-use super::entry::{Entry, Kind, Place};
+use super::entry::{Entry, Kind, Place, Step};
 use super::slot::{SLOT_BYTES, Slot};
 use crate::key::{KeyHash, place_of};
 use base::Version;
@@ -84,6 +84,23 @@ impl Table {
             self.shrink();
         }
         at.is_some()
+    }
+
+    /// Removes the entry of a key if it has this version or an older one.
+    pub(super) fn supersede(&mut self, hash: KeyHash, version: Version) {
+        if let Some(entry) = self.get(hash).filter(|entry| entry.version <= version) {
+            self.remove_if(hash, entry.version);
+        }
+    }
+
+    /// Carries out what a record says.
+    pub(super) fn carry_out(&mut self, hash: KeyHash, step: &Step) {
+        match step {
+            Step::Set(entry) => drop(self.set(hash, entry)),
+            Step::Touch(entry) => drop(self.touch(hash, entry)),
+            Step::Remove(version) => drop(self.remove_if(hash, *version)),
+            Step::Supersede(version) => self.supersede(hash, *version),
+        }
     }
 
     /// The record at `place` was written back as of `version`: removes the entry of the key, or

@@ -24,14 +24,17 @@ use super::streams::{Open, Stream};
 use super::unused::take_unused;
 use crate::disk::{Disk, File};
 use crate::floors::Floors;
-use crate::index::{Entry as Dirty, Index, Place};
-use crate::key::KeyHasher;
+use crate::index::{Entry as Dirty, Index, Kind as What, Place, Step};
+use crate::key::{KeyHash, KeyHasher};
 use base::{SLICES, SliceId, Version};
 use effects::Entry;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
+
+/// Steps that the index takes at once, at most: 4 MiB of them.
+const STEPS_MAX: usize = 1 << 16;
 
 /// Finds out what the journal on `disk` holds, and enters what is not written back into `index`.
 /// A new journal has the name `name`, and its slices begin after `first`. What is corrupt is an
@@ -124,6 +127,8 @@ struct Reading<'a> {
     torn: u64,
     /// What is corrupt, where that is passed over.
     lost: Option<Vec<String>>,
+    /// What the index has not taken yet.
+    steps: Vec<(KeyHash, Step)>,
     /// Room for a segment: fresh memory for each would cost as much as reading it.
     room: Vec<u8>,
 }
@@ -158,6 +163,7 @@ impl<'a> Reading<'a> {
             records: 0,
             torn: 0,
             lost: None,
+            steps: Vec::new(),
             room: Vec::new(),
         }
     }
@@ -194,6 +200,7 @@ impl<'a> Reading<'a> {
             live.push(Segment::found(segment.head, segment.name, segment.file, end));
         }
         self.take_rewritten(u32::MAX)?;
+        self.take_steps();
         if is_begun {
             self.check_states()?;
         }
@@ -595,26 +602,36 @@ impl<'a> Reading<'a> {
                 continue;
             }
             if gives_up(&effect.change) {
-                self.index.remove_if(self.hasher.hash(slice, effect.key), version);
+                self.step(self.hasher.hash(slice, effect.key), Step::Remove(version));
                 continue;
             }
             let Some((kind, expiry_s)) = journaled(&effect.change) else { continue };
             let offset = spot.offset + BATCH_HEAD_BYTES as u32 + at;
             let place = Place { segment: spot.segment, offset, bytes };
             let hash = self.hasher.hash(slice, effect.key);
-            if (Spot { offset, ..spot }) < flushed {
+            let entry = |kind| Dirty { place, version, expiry_s, kind };
+            let step = match kind {
                 // What an earlier segment holds of the key is older than what lies below.
-                if let Some(older) = self.index.get(hash).filter(|it| it.version <= version) {
-                    self.index.remove_if(hash, older.version);
-                }
-                continue;
-            }
-            match kind {
-                Some(kind) => self.index.set(hash, Dirty { place, version, expiry_s, kind }),
-                None => self.index.touch(hash, version, expiry_s, place),
+                _ if (Spot { offset, ..spot }) < flushed => Step::Supersede(version),
+                Some(kind) => Step::Set(entry(kind)),
+                None => Step::Touch(entry(What::TouchOf)),
             };
+            self.step(hash, step);
         }
         Ok(())
+    }
+
+    /// Has the index take a step, with those that come before and after it.
+    fn step(&mut self, hash: KeyHash, step: Step) {
+        self.steps.push((hash, step));
+        if self.steps.len() == STEPS_MAX {
+            self.take_steps();
+        }
+    }
+
+    fn take_steps(&mut self) {
+        self.index.carry_out(&self.steps);
+        self.steps.clear();
     }
 
     /// The batches that may not be durable, of the start that came last.
