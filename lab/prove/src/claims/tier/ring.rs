@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The bucket is an emulator of S3, and all cells share it. `volvox up` starts each cell again that
-//! has ended. Writers are those of one cell (`kill`): each knows what its keys must hold, tokens and
-//! times to live included. A third of the kills is for one cell, which no writer is connected to; a
-//! third is for each cell in turn, without waiting for what the last kill has taken away; and a
+//! has ended. Writers are those of one cell (`kill`): each knows what its keys must hold, with
+//! tokens and times to live. A third of the kills is for one cell, which no writer is connected to;
+//! a third is for each cell in turn, without waiting for what the last kill has taken away; and a
 //! third for all at once, as a power cut is. Half of them come at level `os`, and half at `disk`.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -257,7 +257,7 @@ fn values(run: &Run, kills_min: usize) -> Measured {
     judged(&run.total(), (run.kills, kills_min), ended, run.details())
 }
 
-/// What writers have seen of as many kills, where at least so many were wanted.
+/// Judges what writers have seen of a number of kills, of which at least another were wanted.
 pub(super) fn judged(
     all: &Tally,
     (kills, kills_min): (usize, usize),
