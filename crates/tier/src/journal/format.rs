@@ -51,6 +51,9 @@ pub(crate) struct SegmentHead {
     /// Segments with lower numbers were free when this one was made ready. It is durable before
     /// the file of such a segment is written to.
     pub(crate) oldest: u32,
+    /// No batch of it is durable. The first one is written together with a head that does not say
+    /// so.
+    pub(crate) is_unused: bool,
 }
 
 impl SegmentHead {
@@ -63,6 +66,7 @@ impl SegmentHead {
         head[28..32].copy_from_slice(&self.number.to_le_bytes());
         head[32..36].copy_from_slice(&self.bytes.to_le_bytes());
         head[36] = self.follows_end.into();
+        head[37] = self.is_unused.into();
         head[40..44].copy_from_slice(&self.oldest.to_le_bytes());
         head[44..48].copy_from_slice(&self.first.to_le_bytes());
         let crc = crc32fast::hash(&head[..SEGMENT_HEAD_BYTES - 4]);
@@ -82,6 +86,7 @@ impl SegmentHead {
             number: u32::from_le_bytes(take(head, 28)),
             bytes: u32::from_le_bytes(take(head, 32)),
             follows_end: head[36] == 1,
+            is_unused: head[37] == 1,
             oldest: u32::from_le_bytes(take(head, 40)),
             first: u32::from_le_bytes(take(head, 44)),
         })
@@ -93,6 +98,11 @@ impl SegmentHead {
         head.starts_with(SEGMENT_NAME)
             && !head.starts_with(&SEGMENT_MAGIC)
             && head[SEGMENT_HEAD_BYTES - 4..] == crc.to_le_bytes()
+    }
+
+    /// The same, with its first batch.
+    pub(crate) fn used(&self) -> Self {
+        Self { is_unused: false, ..*self }
     }
 
     /// What the CRCs in this segment begin with.
@@ -228,6 +238,12 @@ impl BatchHead {
         is_whole.then_some((head, &whole[BATCH_HEAD_BYTES..]))
     }
 
+    /// Whether the head at the front of `bytes` is that of an END: nothing that a start writes once
+    /// more comes after it.
+    pub(crate) fn is_end(bytes: &[u8; BATCH_HEAD_BYTES]) -> bool {
+        bytes[8] == Kind::End as u8
+    }
+
     /// Where `bytes` look like a head for the first time.
     pub(crate) fn next_in(bytes: &[u8]) -> Option<usize> {
         memmem::find(bytes, &BATCH_MAGIC)
@@ -334,6 +350,7 @@ mod tests {
         bytes: 4096,
         follows_end: true,
         oldest: 4,
+        is_unused: true,
     };
 
     #[test]

@@ -534,7 +534,13 @@ impl Writer {
     /// Writes the buffer to the end of the segment. Returns where that was.
     fn write(&mut self, segment: &Arc<Segment>) -> io::Result<u32> {
         let at = segment.written.load(Ordering::Relaxed);
-        segment.file.write_at(at.into(), &self.buffer)?;
+        match at == segment.begin().offset {
+            true => {
+                let head = segment.head.used().encode();
+                segment.file.write_at(0, &[&head, &self.buffer[..]].concat())?;
+            }
+            false => segment.file.write_at(at.into(), &self.buffer)?,
+        }
         self.bytes += self.buffer.len() as u64;
         segment.written.store(at + self.buffer.len() as u32, Ordering::Release);
         if self.unsynced.last().is_none_or(|last| last.number() != segment.number()) {

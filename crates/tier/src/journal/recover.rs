@@ -244,14 +244,20 @@ impl<'a> Reading<'a> {
         cuts.any(|(of, at)| of.0 == head.start && at.segment == head.number)
     }
 
-    /// The batches of a segment, or all that it holds where what is corrupt is passed over; it is
-    /// given back to `room` after use.
-    fn bytes_of(&mut self, segment: &Headed) -> Result<Vec<u8>, RecoverError> {
-        let room = std::mem::take(&mut self.room);
-        match &mut self.lost {
-            Some(lost) => read_all(segment, lost, room),
-            None => read_front(segment, room),
-        }
+    /// Reads the batches of a segment up to one that `is_last`, or all that it holds where what is
+    /// corrupt is passed over. Returns what it has read, and how much that is; it is given back to
+    /// `room` after use.
+    fn bytes_of(
+        &mut self,
+        segment: &Headed,
+        is_last: impl Fn(&[u8; BATCH_HEAD_BYTES]) -> bool,
+    ) -> Result<(Vec<u8>, usize), RecoverError> {
+        let mut room = std::mem::take(&mut self.room);
+        let read = match &mut self.lost {
+            Some(lost) => read_all(segment, &mut room, lost),
+            None => read_front(segment, &mut room, is_last),
+        };
+        read.map(|read| (room, read))
     }
 
     /// Something is corrupt: an error, unless it is passed over.
@@ -289,8 +295,8 @@ impl<'a> Reading<'a> {
                 complete.insert(segment.head.start);
                 continue;
             }
-            let bytes = self.bytes_of(segment)?;
-            let found = self.batches_of(segment, &bytes);
+            let (room, read) = self.bytes_of(segment, BatchHead::is_end)?;
+            let found = self.batches_of(segment, &room[..read]);
             let once_more =
                 |(at, head, _): &(usize, BatchHead, &[u8])| Rewritten::found(segment, *at, head);
             rewritten.extend(found.iter().filter_map(once_more));
@@ -300,7 +306,7 @@ impl<'a> Reading<'a> {
                 let cuts = decode_cuts(payload).ok_or_else(|| says_nothing(&segment.name))?;
                 self.cuts.extend(cuts.into_iter().map(|cut| ((cut.start, cut.lane), cut.at)));
             }
-            self.room = bytes;
+            self.room = room;
         }
         rewritten.retain(|it| complete.contains(&it.of.0));
         self.rewritten = AllRewritten::new(rewritten, &self.cuts);
@@ -332,14 +338,14 @@ impl<'a> Reading<'a> {
             if lane.is_none() {
                 continue;
             }
-            let bytes = self.bytes_of(segment)?;
-            for (_, head, _) in batches(segment, &bytes) {
+            let (room, read) = self.bytes_of(segment, |_| false)?;
+            for (_, head, _) in batches(segment, &room[..read]) {
                 let of = (segment.head.start, head.lane.into());
                 let flushed = self.flushed.entry(of).or_default();
                 *flushed = head.flushed.max(*flushed);
                 self.oldest = self.oldest.max(head.oldest);
             }
-            self.room = bytes;
+            self.room = room;
         }
         self.segments = segments;
         Ok(())
@@ -401,10 +407,11 @@ impl<'a> Reading<'a> {
 
     /// Reads a segment. Returns the end of its whole batches.
     fn read(&mut self, segment: &Headed) -> Result<u32, RecoverError> {
-        let bytes = self.bytes_of(segment)?;
+        let (room, read) = self.bytes_of(segment, |_| false)?;
+        let bytes = &room[..read];
         let mut end = SEGMENT_HEAD_BYTES;
         let mut of = None;
-        let batches = self.batches_of(segment, &bytes);
+        let batches = self.batches_of(segment, bytes);
         self.index.expect(batches.iter().map(|(_, head, _)| u64::from(head.span)).sum());
         for (at, head, payload) in batches {
             let spot = Spot { segment: segment.head.number, offset: at as u32 };
@@ -425,7 +432,9 @@ impl<'a> Reading<'a> {
         };
         match of.or_else(|| self.cuts.iter().find(cut_here).map(|(of, _)| *of)) {
             Some(of) if self.cuts.contains_key(&of) => self.check_cut(segment, of, end)?,
-            _ => self.look_ahead(segment, &bytes, end)?,
+            // Nothing that was durable is missing there.
+            None if segment.head.is_unused => {}
+            _ => self.look_ahead(segment, bytes, end)?,
         }
         if rest
             .first_chunk()
@@ -433,7 +442,7 @@ impl<'a> Reading<'a> {
         {
             self.torn += 1;
         }
-        self.room = bytes;
+        self.room = room;
         Ok(end as u32)
     }
 

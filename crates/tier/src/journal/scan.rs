@@ -34,7 +34,8 @@ pub(super) fn guess_head(
     let number = BatchHead::number(&first)?;
     let mut heads = starts.iter().map(|start| {
         let (start, follows_end) = (*start, false);
-        SegmentHead { journal, start, first: 0, number, bytes, follows_end, oldest: 0 }
+        let (first, oldest, is_unused) = (0, 0, false);
+        SegmentHead { journal, start, first, number, bytes, follows_end, oldest, is_unused }
     });
     heads.find(|head| {
         let length = BatchHead::length(head.seed(), &first).unwrap_or(0);
@@ -45,38 +46,46 @@ pub(super) fn guess_head(
     })
 }
 
-/// The batches of a segment, in the room of `bytes`, whatever these are: all up to the first place
-/// where no head stands, and a little more.
-pub(super) fn read_front(segment: &Headed, mut bytes: Vec<u8>) -> Result<Vec<u8>, RecoverError> {
+/// Reads the batches of a segment into the front of `room`: all up to the first place where no head
+/// stands, or to one for which `is_last` says so, and a little more. Returns how much was read.
+pub(super) fn read_front(
+    segment: &Headed,
+    room: &mut Vec<u8>,
+    is_last: impl Fn(&[u8; BATCH_HEAD_BYTES]) -> bool,
+) -> Result<usize, RecoverError> {
     let there = bytes_there(segment)?;
-    bytes.clear();
-    let mut at = SEGMENT_HEAD_BYTES;
+    let (mut at, mut read, mut is_over) = (SEGMENT_HEAD_BYTES, 0, false);
     loop {
-        let head = bytes.get(at..).and_then(<[u8]>::first_chunk);
-        match head.map(|head| BatchHead::length(segment.head.seed(), head)) {
-            Some(Some(length)) => at = at.saturating_add(length),
-            Some(None) => return Ok(bytes),
-            None if bytes.len() == there => return Ok(bytes),
+        let head = room[..read].get(at..).and_then(<[u8]>::first_chunk).filter(|_| !is_over);
+        match head.map(|head| (head, BatchHead::length(segment.head.seed(), head))) {
+            Some((head, Some(length))) => {
+                is_over = is_last(head);
+                at = at.saturating_add(length);
+            }
+            Some((_, None)) => return Ok(read),
+            None if read == there || is_over && read >= at => return Ok(read),
             None => {
-                let begin = bytes.len();
-                let end = (at.saturating_add(BATCH_HEAD_BYTES)).max(begin + PIECE_BYTES);
-                bytes.resize(end.min(there), 0);
-                read_at(segment, begin, &mut bytes[begin..])?;
+                let end = at.saturating_add(BATCH_HEAD_BYTES).max(read + PIECE_BYTES).min(there);
+                room.resize(room.len().max(end), 0);
+                read_at(segment, read, &mut room[read..end])?;
+                read = end;
             }
         }
     }
 }
 
-/// All that a segment holds, in the room of `bytes`, whatever these are. What the disk does not
-/// read is zeros, and goes to the list of what is `lost`.
+/// Reads all that a segment holds into the front of `room`. What the disk does not read is zeros,
+/// and goes to the list of what is `lost`. Returns how much was read.
 pub(super) fn read_all(
     segment: &Headed,
+    room: &mut Vec<u8>,
     lost: &mut Vec<String>,
-    mut bytes: Vec<u8>,
-) -> Result<Vec<u8>, RecoverError> {
-    bytes.resize(bytes_there(segment)?, 0);
-    if segment.file.read_at(0, &mut bytes).is_ok() {
-        return Ok(bytes);
+) -> Result<usize, RecoverError> {
+    let there = bytes_there(segment)?;
+    room.resize(room.len().max(there), 0);
+    let bytes = &mut room[..there];
+    if segment.file.read_at(0, bytes).is_ok() {
+        return Ok(there);
     }
     for (part, sector) in bytes.chunks_mut(SECTOR_BYTES).enumerate() {
         let at = part * SECTOR_BYTES;
@@ -85,7 +94,7 @@ pub(super) fn read_all(
             lost.push(format!("{} cannot be read at byte {at}: {error}", segment.name));
         }
     }
-    Ok(bytes)
+    Ok(there)
 }
 
 /// The heads of all whole batches that begin after `end`, where none does. `bytes` is what was read
@@ -229,6 +238,7 @@ mod tests {
             bytes: bytes as u32,
             follows_end: true,
             oldest: 1,
+            is_unused: false,
         };
         let mut file = vec![0; bytes];
         for &(at, payload) in batches {
@@ -251,12 +261,14 @@ mod tests {
 
     /// What a start finds of a segment: batches, and after them heads.
     fn found(segment: &Headed) -> (Vec<usize>, Vec<u64>) {
-        let bytes = read_front(segment, vec![9; 100]).expect("it is read");
-        let front: Vec<_> = batches(segment, &bytes)
+        let mut room = vec![9; 10 * PIECE_BYTES];
+        let read = read_front(segment, &mut room, |_| false).expect("it is read");
+        let bytes = &room[..read];
+        let front: Vec<_> = batches(segment, bytes)
             .map(|(at, _, payload)| (at, at + BATCH_HEAD_BYTES + payload.len()))
             .collect();
         let end = front.last().map_or(SEGMENT_HEAD_BYTES, |(_, end)| *end);
-        let later = heads_after(segment, &bytes, end).expect("it is read");
+        let later = heads_after(segment, bytes, end).expect("it is read");
         let later = later.into_iter().map(|head| head.first).collect();
         (front.into_iter().map(|(at, _)| at).collect(), later)
     }
@@ -276,9 +288,21 @@ mod tests {
     }
 
     #[test]
-    fn little_is_read_of_a_segment_with_few_batches() {
-        let segment = segment(8 * PIECE_BYTES, &[(SEGMENT_HEAD_BYTES, 1_000)]);
-        assert_eq!(read_front(&segment, Vec::new()).expect("it is read").len(), PIECE_BYTES);
+    fn little_is_read_of_a_segment_with_few_batches_and_of_one_whose_last_wanted_is_found() {
+        let read = |segment: &Headed, last: usize| {
+            let is_last = |head: &[u8; BATCH_HEAD_BYTES]| {
+                u64::from_le_bytes(head[16..24].try_into().expect("8 bytes")) == last as u64
+            };
+            read_front(segment, &mut Vec::new(), is_last).expect("it is read")
+        };
+        let few = segment(8 * PIECE_BYTES, &[(SEGMENT_HEAD_BYTES, 1_000)]);
+        assert_eq!(read(&few, 0), PIECE_BYTES);
+        let payload = PIECE_BYTES - BATCH_HEAD_BYTES;
+        let place = |nth: usize| SEGMENT_HEAD_BYTES + nth * PIECE_BYTES;
+        let places: Vec<_> = (0..7).map(|nth| (place(nth), payload)).collect();
+        let many = segment(8 * PIECE_BYTES, &places);
+        assert_eq!(read(&many, 0), 8 * PIECE_BYTES);
+        assert!((place(3)..place(3) + PIECE_BYTES).contains(&read(&many, place(2))));
     }
 
     #[test]

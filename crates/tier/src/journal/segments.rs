@@ -102,7 +102,7 @@ impl Segment {
     pub(crate) fn has_head(&self) -> io::Result<bool> {
         let mut head = [0; SEGMENT_HEAD_BYTES];
         self.file.read_at(0, &mut head)?;
-        Ok(head == self.head.encode())
+        Ok(SegmentHead::decode(&head).is_some_and(|head| head.used() == self.head.used()))
     }
 
     /// Where its batches begin.
@@ -398,7 +398,7 @@ impl Segments {
                 true => table.unused.pop_front(),
                 false => None,
             };
-            let is_unused = unused.is_some();
+            let is_whole = unused.is_some();
             let reused = match unused.map(Segment::into_file).or_else(|| table.free.pop_front()) {
                 None if count_max > 0 => table.short.pop_front(),
                 reused => reused,
@@ -406,18 +406,14 @@ impl Segments {
             if reused.is_none() && table.files >= count_max {
                 return Ok(false);
             }
-            let (number, name) = (table.next_number, table.next_name);
-            let (start, first, follows_end) = (table.start, table.first, table.follows_end);
+            let (head, name) = (self.next_head(&table), table.next_name);
             drop(table);
-            let SegmentsConfig { journal, bytes, .. } = self.config;
-            let oldest = self.oldest.load(Ordering::Acquire);
-            let head = SegmentHead { journal, start, first, number, bytes, follows_end, oldest };
             let is_new = reused.is_none();
             let (name, made) = match &reused {
                 Some((name, file)) => (name.clone(), Ok(file.clone())),
                 None => (name_of(name), self.disk.open(&name_of(name))),
             };
-            let filled = made.and_then(|file| match is_unused {
+            let filled = made.and_then(|file| match is_whole {
                 true => Ok(file),
                 false => self.fill(&*file).map(|()| file),
             });
@@ -438,8 +434,8 @@ impl Segments {
             table.next_name += u32::from(is_new);
             if let Err(error) = wrote {
                 // The number may stand on the disk: only another start may give it out again.
-                table.refused.push((name, number));
-                if is_unused {
+                table.refused.push((name, head.number));
+                if is_whole {
                     // It may still be the last of its start: those before it must stay.
                     let unused = std::mem::take(&mut table.unused);
                     table.refused.extend(unused.into_iter().map(|it| (it.name, it.head.number)));
@@ -450,7 +446,22 @@ impl Segments {
             table.refusal = None;
             table.ready.push_back(Segment::new(head, name, file));
             drop(table);
-            self.remove_refused(oldest);
+            self.remove_refused(head.oldest);
+        }
+    }
+
+    /// The head of the segment that is made ready next.
+    fn next_head(&self, table: &Table) -> SegmentHead {
+        let SegmentsConfig { journal, bytes, .. } = self.config;
+        SegmentHead {
+            journal,
+            start: table.start,
+            first: table.first,
+            number: table.next_number,
+            bytes,
+            follows_end: table.follows_end,
+            oldest: self.oldest.load(Ordering::Acquire),
+            is_unused: true,
         }
     }
 

@@ -575,6 +575,28 @@ fn a_start_whose_first_states_are_not_whole_is_refused() {
 }
 
 #[test]
+fn a_segment_whose_first_batch_is_not_whole_is_not_taken_for_an_unused_one() {
+    let mut cell = Cell::new(Config::shortest(1), 12);
+    let used = |cell: &Cell| {
+        let names = segments(&cell.disk);
+        names.into_iter().filter(|name| is_used(&cell.disk, name)).collect::<Vec<_>>()
+    };
+    while used(&cell).len() < 2 {
+        cell.set(0, 3_000).expect("there is room");
+        cell.sync();
+    }
+    (1..12).for_each(|key| {
+        cell.set(key, 100).expect("there is room");
+        cell.sync();
+    });
+    let second = used(&cell).pop().expect("two are used");
+    cell.end();
+    cell.disk.flip(&second, 8 * 1000);
+    let begun = begin((&cell.disk, &cell.backend), &cell.config, &Given::new());
+    assert!(matches!(begun, Err(TierError::Journal(_))), "what was durable is missed");
+}
+
+#[test]
 fn a_bit_that_flips_in_what_was_durable_is_never_part_of_a_value() {
     let mut cell = Cell::new(Config::shortest(1), 12);
     for set in 0..60 {
