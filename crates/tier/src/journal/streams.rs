@@ -12,6 +12,13 @@ pub(super) struct Open {
     pub(super) origin: Spot,
 }
 
+impl Open {
+    fn end(&self) -> Spot {
+        let offset = self.at.offset + BATCH_HEAD_BYTES as u32 + self.payload;
+        Spot { offset, ..self.at }
+    }
+}
+
 /// How far one lane of one start has been read.
 #[derive(Default)]
 pub(super) struct Stream {
@@ -31,15 +38,20 @@ impl Stream {
         Self { end: spot, ..Self::default() }
     }
 
-    /// The next batch of records stands at `at`.
-    pub(super) fn push(&mut self, at: Spot, head: &BatchHead) {
+    /// The next batch of records stands at `at`. One that was written once more is durable where its
+    /// start `has_ended`: where the END of what it found is durable.
+    pub(super) fn push(&mut self, at: Spot, head: &BatchHead, has_ended: bool) {
         self.next = head.first + u64::from(head.span);
         self.durable = self.durable.max(head.durable);
         let origin = head.origin.unwrap_or(at);
-        self.open.push_back(Open { last: self.next - 1, at, payload: head.payload, origin });
+        let open = Open { last: self.next - 1, at, payload: head.payload, origin };
+        if self.open.is_empty() && has_ended && head.origin.is_some() {
+            self.end = open.end();
+            return;
+        }
+        self.open.push_back(open);
         while let Some(open) = self.open.pop_front_if(|open| open.last <= self.durable) {
-            let offset = open.at.offset + BATCH_HEAD_BYTES as u32 + open.payload;
-            self.end = Spot { offset, ..open.at };
+            self.end = open.end();
         }
     }
 }
