@@ -119,9 +119,8 @@ struct Reading<'a> {
     /// By start and lane, up to where it is written back, and up to where it counts.
     flushed: BTreeMap<(u32, u32), Spot>,
     cuts: BTreeMap<(u32, u32), Spot>,
-    /// The starts whose END was found, and those that have gone on since it was durable.
+    /// The starts whose END was found.
     ended: BTreeSet<u32>,
-    went_on: BTreeSet<u32>,
     streams: BTreeMap<(u32, u32), Stream>,
     rewritten: AllRewritten,
     records: u64,
@@ -159,7 +158,6 @@ impl<'a> Reading<'a> {
             flushed: BTreeMap::new(),
             cuts: BTreeMap::new(),
             ended: BTreeSet::new(),
-            went_on: BTreeSet::new(),
             streams: BTreeMap::new(),
             rewritten: AllRewritten::default(),
             records: 0,
@@ -295,7 +293,6 @@ impl<'a> Reading<'a> {
         for segment in &segments {
             if segment.head.follows_end {
                 complete.insert(segment.head.start);
-                self.went_on.insert(segment.head.start);
                 continue;
             }
             let (room, read) = self.bytes_of(segment, BatchHead::is_end)?;
@@ -512,8 +509,7 @@ impl<'a> Reading<'a> {
                     if head.origin.is_none() {
                         self.apply(of, spot, payload).map_err(|_| broken())?;
                     }
-                    let has_ended = self.went_on.contains(&of.0);
-                    self.streams.entry(of).or_default().push(spot, head, has_ended);
+                    self.streams.entry(of).or_default().push(spot, head);
                 }
             }
         }

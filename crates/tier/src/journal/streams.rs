@@ -38,14 +38,14 @@ impl Stream {
         Self { end: spot, ..Self::default() }
     }
 
-    /// The next batch of records stands at `at`. One that was written once more is durable where its
-    /// start `has_ended`: where the END of what it found is durable.
-    pub(super) fn push(&mut self, at: Spot, head: &BatchHead, has_ended: bool) {
+    /// The next batch of records stands at `at`. What was written once more is durable: it was
+    /// before the END of its start, which is there, was written.
+    pub(super) fn push(&mut self, at: Spot, head: &BatchHead) {
         self.next = head.first + u64::from(head.span);
         self.durable = self.durable.max(head.durable);
         let origin = head.origin.unwrap_or(at);
         let open = Open { last: self.next - 1, at, payload: head.payload, origin };
-        if self.open.is_empty() && has_ended && head.origin.is_some() {
+        if self.open.is_empty() && head.origin.is_some() {
             self.end = open.end();
             return;
         }
