@@ -183,9 +183,10 @@ impl Table {
         }
     }
 
-    /// Makes space for as many entries in all.
+    /// Makes space for as many entries in all. A quarter of the slots stays empty, as on the average:
+    /// the last slots of a full table are far from the homes of what comes last.
     pub(super) fn expect(&mut self, entries: usize) {
-        let count = entries * 10 / USED_MAX + 1;
+        let count = entries * 4 / 3 + 1;
         if count > self.slots.len().max(SLOTS_MIN) {
             self.resize(count);
         }
