@@ -183,8 +183,8 @@ impl Table {
         }
     }
 
-    /// Makes space for as many entries in all. A quarter of the slots stays empty, as on the average:
-    /// the last slots of a full table are far from the homes of what comes last.
+    /// Makes space for as many entries in all. A quarter of the slots stays empty: in a fuller one
+    /// what comes last lies far from its home.
     pub(super) fn expect(&mut self, entries: usize) {
         let count = entries * 4 / 3 + 1;
         if count > self.slots.len().max(SLOTS_MIN) {
