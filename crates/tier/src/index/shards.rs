@@ -5,7 +5,7 @@
 //! called from here under the lock but the functions that walks are given.
 
 use super::entry::{Entry, Kind, Place, Step};
-use super::slot::SHARD_BITS_MIN;
+use super::slot::{SHARD_BITS_MIN, SLOT_BYTES};
 use super::table::Table;
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, MODEL, Mutex, Ordering, lock};
@@ -106,7 +106,9 @@ impl Index {
         let all = self.len().saturating_add(more).min(self.capacity);
         let each = all / SHARDS as u64;
         let each = (each + each.isqrt() * 2) as usize;
-        self.shards.iter().for_each(|shard| self.change_shard(shard, |table| table.expect(each)));
+        let most = (self.capacity * ENTRY_BYTES) as usize / SLOT_BYTES / SHARDS;
+        let expect = |table: &mut Table| table.expect(each, most);
+        self.shards.iter().for_each(|shard| self.change_shard(shard, expect));
     }
 
     /// Keeps `entry`, unless the key has one of the same version or a higher one. Returns whether

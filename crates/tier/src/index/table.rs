@@ -183,11 +183,13 @@ impl Table {
         }
     }
 
-    /// Makes space for as many entries in all. A quarter of the slots stays empty: in a fuller one
-    /// what comes last lies far from its home.
-    pub(super) fn expect(&mut self, entries: usize) {
-        let count = entries * 4 / 3 + 1;
-        if count > self.slots.len().max(SLOTS_MIN) {
+    /// Makes space for as many entries in all, with `slots_max` slots at most. A quarter stays empty:
+    /// in a fuller table what comes last lies far from its home. One that grows does so by a fifth
+    /// at least.
+    pub(super) fn expect(&mut self, entries: usize, slots_max: usize) {
+        let (now, wanted) = (self.slots.len(), entries * 4 / 3 + 1);
+        let count = wanted.max(now + now / 5).min(slots_max);
+        if wanted > now.max(SLOTS_MIN) && count > now {
             self.resize(count);
         }
     }

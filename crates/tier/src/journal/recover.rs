@@ -17,7 +17,9 @@ use super::found::Found;
 use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
 use super::record::{TailBatch, gives_up, journaled, records};
 use super::rewritten::{AllRewritten, Rewritten};
-use super::scan::{Headed, all_batches, batches, guess_head, heads_after, read_all, read_front};
+use super::scan::{
+    Headed, all_batches, batches, bytes_there, guess_head, heads_after, read_all, read_front,
+};
 use super::segments::{Left, Segment, is_segment};
 use super::states::{CEILING_STEP, first_state};
 use super::streams::{Open, Stream};
@@ -432,9 +434,9 @@ impl<'a> Reading<'a> {
         };
         match of.or_else(|| self.cuts.iter().find(cut_here).map(|(of, _)| *of)) {
             Some(of) if self.cuts.contains_key(&of) => self.check_cut(segment, of, end)?,
-            // Nothing that was durable is missing there.
-            None if segment.head.is_unused => {}
-            _ => self.look_ahead(segment, bytes, end)?,
+            // Nothing that was durable is missing there; what was read is looked through anyway.
+            None if segment.head.is_unused => self.look_ahead(segment, bytes, (end, read))?,
+            _ => self.look_ahead(segment, bytes, (end, bytes_there(segment)?))?,
         }
         if rest
             .first_chunk()
@@ -544,14 +546,14 @@ impl<'a> Reading<'a> {
         Ok(true)
     }
 
-    /// Looks for a later batch after `end`, where none begins.
+    /// Looks for a later batch after `end`, where none begins, and before `until`.
     fn look_ahead(
         &mut self,
         segment: &Headed,
         bytes: &[u8],
-        end: usize,
+        (end, until): (usize, usize),
     ) -> Result<(), RecoverError> {
-        let later = heads_after(segment, bytes, end)?;
+        let later = heads_after(segment, bytes, (end, until))?;
         later.iter().try_for_each(|head| self.comes_after_a_gap(segment, head))
     }
 

@@ -97,38 +97,38 @@ pub(super) fn read_all(
     Ok(there)
 }
 
-/// The heads of all whole batches that begin after `end`, where none does. `bytes` is what was read
-/// of the segment, from its front on.
+/// The heads of all whole batches that begin after `end`, where none does, and before `until`.
+/// `bytes` is what was read of the segment, from its front on.
 pub(super) fn heads_after(
     segment: &Headed,
     bytes: &[u8],
-    end: usize,
+    (end, until): (usize, usize),
 ) -> Result<Vec<BatchHead>, RecoverError> {
-    let there = bytes_there(segment)?;
-    let (mut found, mut at, mut piece) = (Vec::new(), end + 1, Vec::new());
-    while at + BATCH_HEAD_BYTES <= there {
-        let window = match bytes.get(at..).filter(|rest| rest.len() >= BATCH_HEAD_BYTES) {
-            Some(read) => read,
-            None => {
-                piece.resize(REST_BYTES.min(there - at), 0);
-                read_at(segment, at, &mut piece)?;
+    let seed = segment.head.seed();
+    let (mut found, mut piece) = (Vec::new(), Vec::new());
+    let mut begin = end + 1;
+    while begin + BATCH_HEAD_BYTES <= until {
+        let read = bytes.get(begin..until.min(bytes.len())).unwrap_or_default();
+        let window = match read.len() >= BATCH_HEAD_BYTES {
+            true => read,
+            false => {
+                piece.resize(REST_BYTES.min(until - begin), 0);
+                read_at(segment, begin, &mut piece)?;
                 &piece
             }
         };
-        let whole = window.len() - BATCH_HEAD_BYTES + 1;
-        // One that begins behind these may have its head in the next piece.
-        match BatchHead::next_in(window).filter(|begin| *begin < whole) {
-            Some(begin) => {
-                let length = window[begin..].first_chunk();
-                let length = length.and_then(|head| BatchHead::length(segment.head.seed(), head));
-                let range = length.map(|length| at + begin..at + begin + length);
-                if let Some(range) = range.filter(|range| range.end <= there) {
-                    found.extend(head_at(segment, bytes, range)?);
-                }
-                at += begin + 1;
+        let mut at = 0;
+        while let Some(next) = BatchHead::next_in(&window[at..]) {
+            at += next;
+            // Its head may go on in the next piece, which begins so that it has it all.
+            let Some(head) = window[at..].first_chunk() else { break };
+            let length = BatchHead::length(seed, head).unwrap_or(usize::MAX);
+            if let Some(batch) = (begin + at).checked_add(length).filter(|end| *end <= until) {
+                found.extend(head_at(segment, bytes, begin + at..batch)?);
             }
-            None => at += whole,
+            at += 1;
         }
+        begin += window.len() - BATCH_HEAD_BYTES + 1;
     }
     Ok(found)
 }
@@ -152,7 +152,7 @@ fn head_at(
 }
 
 /// Bytes of a segment that its file has.
-fn bytes_there(segment: &Headed) -> Result<usize, RecoverError> {
+pub(super) fn bytes_there(segment: &Headed) -> Result<usize, RecoverError> {
     let there = segment.file.bytes().map_err(disk(segment.name.clone()))?;
     Ok(there.min(segment.head.bytes.into()) as usize)
 }
@@ -200,9 +200,10 @@ mod tests {
     use super::super::format::{Kind, Spot};
     use super::*;
     use std::io;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// A file that is only read.
-    struct Written(Vec<u8>);
+    /// A file that is only read, and how often it was.
+    struct Written(Vec<u8>, AtomicUsize);
 
     impl File for Written {
         fn write_at(&self, _: u64, _: &[u8]) -> io::Result<()> {
@@ -210,6 +211,7 @@ mod tests {
         }
 
         fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+            self.1.fetch_add(1, Ordering::Relaxed);
             let found = self.0.get(at as usize..at as usize + into.len());
             into.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
             Ok(())
@@ -256,7 +258,11 @@ mod tests {
             };
             head_of.seal(head.seed(), &mut file[at..at + BATCH_HEAD_BYTES + payload]);
         }
-        Headed { name: "segment".to_owned(), file: Arc::new(Written(file)), head }
+        Headed {
+            name: "segment".to_owned(),
+            file: Arc::new(Written(file, AtomicUsize::new(0))),
+            head,
+        }
     }
 
     /// What a start finds of a segment: batches, and after them heads.
@@ -268,7 +274,8 @@ mod tests {
             .map(|(at, _, payload)| (at, at + BATCH_HEAD_BYTES + payload.len()))
             .collect();
         let end = front.last().map_or(SEGMENT_HEAD_BYTES, |(_, end)| *end);
-        let later = heads_after(segment, bytes, end).expect("it is read");
+        let until = bytes_there(segment).expect("it has a length");
+        let later = heads_after(segment, bytes, (end, until)).expect("it is read");
         let later = later.into_iter().map(|head| head.first).collect();
         (front.into_iter().map(|(at, _)| at).collect(), later)
     }
@@ -316,5 +323,16 @@ mod tests {
             let segment = segment(2 * PIECE_BYTES, &all);
             assert_eq!(found(&segment), (vec![SEGMENT_HEAD_BYTES], vec![at as u64]), "{at}");
         }
+    }
+
+    #[test]
+    fn what_only_looks_like_heads_is_read_once() {
+        let mut bytes = vec![0; 4 * PIECE_BYTES];
+        bytes[PIECE_BYTES..].chunks_mut(4).for_each(|four| four.copy_from_slice(b"VXB1"));
+        let of = segment(bytes.len(), &[]);
+        let file = Arc::new(Written(bytes, AtomicUsize::new(0)));
+        let segment = Headed { file: file.clone(), ..of };
+        assert_eq!(found(&segment), (Vec::new(), Vec::new()));
+        assert!(file.1.load(Ordering::Relaxed) < 20, "{file:?}", file = file.1);
     }
 }

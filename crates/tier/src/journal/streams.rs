@@ -12,13 +12,6 @@ pub(super) struct Open {
     pub(super) origin: Spot,
 }
 
-impl Open {
-    fn end(&self) -> Spot {
-        let offset = self.at.offset + BATCH_HEAD_BYTES as u32 + self.payload;
-        Spot { offset, ..self.at }
-    }
-}
-
 /// How far one lane of one start has been read.
 #[derive(Default)]
 pub(super) struct Stream {
@@ -38,20 +31,15 @@ impl Stream {
         Self { end: spot, ..Self::default() }
     }
 
-    /// The next batch of records stands at `at`. What was written once more is durable: it was
-    /// before the END of its start, which is there, was written.
+    /// The next batch of records stands at `at`.
     pub(super) fn push(&mut self, at: Spot, head: &BatchHead) {
         self.next = head.first + u64::from(head.span);
         self.durable = self.durable.max(head.durable);
         let origin = head.origin.unwrap_or(at);
-        let open = Open { last: self.next - 1, at, payload: head.payload, origin };
-        if self.open.is_empty() && head.origin.is_some() {
-            self.end = open.end();
-            return;
-        }
-        self.open.push_back(open);
+        self.open.push_back(Open { last: self.next - 1, at, payload: head.payload, origin });
         while let Some(open) = self.open.pop_front_if(|open| open.last <= self.durable) {
-            self.end = open.end();
+            let offset = open.at.offset + BATCH_HEAD_BYTES as u32 + open.payload;
+            self.end = Spot { offset, ..open.at };
         }
     }
 }
