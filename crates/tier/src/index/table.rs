@@ -183,7 +183,7 @@ impl Table {
         }
     }
 
-    /// Makes space for as many entries in all, with `slots_max` slots at most. A quarter stays empty:
+    /// Makes space for as many entries in all, in `slots_max` slots at most. A quarter stays empty:
     /// in a fuller table what comes last lies far from its home. One that grows does so by a fifth
     /// at least.
     pub(super) fn expect(&mut self, entries: usize, slots_max: usize) {
