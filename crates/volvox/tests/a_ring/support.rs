@@ -196,7 +196,8 @@ fn free_ports(count: u16) -> u16 {
     static RINGS: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let offset = (std::process::id() % 3_000) as u16;
-    let start = 20_000 + offset + RINGS.fetch_add(1, Ordering::Relaxed) * PORTS;
+    // All below the ports that the system gives to connections.
+    let start = 12_000 + offset + RINGS.fetch_add(1, Ordering::Relaxed) * PORTS;
     let mut starts = (start..start + PORTS).step_by(usize::from(count));
     let found = starts.find(|port| (0..count).all(|at| is_free(port + at)));
     found.expect("free ports")
