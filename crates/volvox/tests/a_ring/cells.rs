@@ -2,13 +2,13 @@
 //! while the others run on.
 
 use std::fs::{self, File};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-use crate::support::{Client, DEADLINE};
+use crate::support::{Client, DEADLINE, free_ports};
 
 /// Processes, ended when dropped.
 pub struct Cells {
@@ -197,8 +197,8 @@ impl Drop for Cells {
     }
 }
 
-/// Three addresses that are free.
+/// Three addresses that are free, and stay so while the cell is away.
 fn addresses() -> [SocketAddr; 3] {
-    let all = [(); 3].map(|()| TcpListener::bind(("127.0.0.1", 0)).expect("a free port"));
-    all.each_ref().map(|it| it.local_addr().expect("it is bound"))
+    let first = free_ports(3);
+    [0, 1, 2].map(|more| SocketAddr::from(([127, 0, 0, 1], first + more)))
 }

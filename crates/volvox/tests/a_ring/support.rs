@@ -187,16 +187,15 @@ fn next_line(lines: &mut BufReader<ChildStdout>) -> Value {
     serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
 }
 
-/// Ports among which one ring looks.
-const PORTS: u16 = 300;
+/// Ports among which one ring looks, or one cell.
+const PORTS: u16 = 120;
 
 /// The first of `count` ports that are free, one after the other. Each ring of this process looks
 /// among other ports, below those that the system gives to connections.
-fn free_ports(count: u16) -> u16 {
+pub fn free_ports(count: u16) -> u16 {
     static RINGS: AtomicU16 = AtomicU16::new(0);
     let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
     let offset = (std::process::id() % 3_000) as u16;
-    // All below the ports that the system gives to connections.
     let start = 12_000 + offset + RINGS.fetch_add(1, Ordering::Relaxed) * PORTS;
     let mut starts = (start..start + PORTS).step_by(usize::from(count));
     let found = starts.find(|port| (0..count).all(|at| is_free(port + at)));
