@@ -23,6 +23,8 @@ use measure::{
 const SERVER_ONLY: &str = "target/server-only/volvox";
 /// Longest one part of the check may take.
 const PART_MAX: Duration = Duration::from_secs(1800);
+/// What has a lock file of its own, beside that of the workspace.
+const LOCKED: [&str; 2] = ["fuzz/Cargo.toml", "tests/clients/rust/Cargo.toml"];
 /// Histories of a ring under faults.
 const HISTORIES: &str = "tests/linearizability/run.sh";
 /// How many of them `--full` checks.
@@ -54,6 +56,14 @@ pub fn check(args: &Args) -> Result<bool> {
         status(cargo(&["fmt", "--all", "--check"]))
     });
     stages.run("tidy", || Ok(passed(tidy::run(&tidy::Args::default())?)));
+    stages.run("lock files", || {
+        let mut current = true;
+        for manifest in LOCKED {
+            current &=
+                cargo(&["fetch", "--locked", "--manifest-path", manifest]).status(PART_MAX)?;
+        }
+        Ok(passed(current))
+    });
     stages.run("clippy", || {
         tools::need_component(&["clippy", "--version"], "clippy")?;
         let lint = cargo(&["clippy", "--workspace", "--all-targets", "--locked"]).args(features);
@@ -118,14 +128,17 @@ fn server_only(repo: &Repo) -> Result<bool> {
     prove::clients("epoll", Some(server))
 }
 
-/// Formats, and applies what clippy can correct.
+/// Formats, applies what clippy can correct, and renews the lock files that stand alone.
 pub fn fix() -> Result<bool> {
     let repo = Repo::find()?;
     tools::need_component(&["fmt", "--version"], "rustfmt")?;
     tools::need_component(&["clippy", "--version"], "clippy")?;
     let cargo = |words: &[&str]| Exec::new("cargo").args(words).cwd(repo.root()).status(PART_MAX);
     let lint = ["clippy", "--fix", "--workspace", "--all-targets", "--allow-dirty"];
-    let mended = cargo(&[&lint[..], &["--allow-staged"]].concat())?;
-    let formatted = cargo(&["fmt", "--all"])?;
-    Ok(mended && formatted)
+    let mut mended = cargo(&[&lint[..], &["--allow-staged"]].concat())?;
+    mended &= cargo(&["fmt", "--all"])?;
+    for manifest in LOCKED {
+        mended &= cargo(&["update", "--workspace", "--manifest-path", manifest])?;
+    }
+    Ok(mended)
 }

@@ -30,7 +30,7 @@ const EXAMPLES: &str = "\
 Examples:
   cargo xtask check                    formatting, lints, tidy, documentation, tests
   cargo xtask check --full             the above, then clients, server alone, buckets, instructions
-  cargo xtask fix                      format, and apply what clippy can fix by itself
+  cargo xtask fix                      format, apply what clippy can fix by itself, renew lock files
   cargo xtask prove path --list        the claims, without measuring them
   cargo xtask prove path --only cpu    measure the claims about CPU per request
   cargo xtask fuzz memcache_parse --seconds 60   one fuzz target for a minute";
@@ -47,7 +47,7 @@ struct Cli {
 enum Command {
     /// Judge the tree without changing it; every part runs, the table tells which failed.
     Check(check::Args),
-    /// Format the sources and apply what clippy can fix.
+    /// Format the sources, apply what clippy can fix, and renew the lock files that stand alone.
     Fix,
     /// Hold the house style: arrows between crates, sizes, names, links of the documents.
     Tidy(tidy::Args),
