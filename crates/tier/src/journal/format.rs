@@ -31,6 +31,13 @@ const SEGMENT_MAGIC: [u8; 8] = *b"VXSEGM03";
 const SEGMENT_NAME: &[u8] = b"VXSEGM";
 const BATCH_MAGIC: [u8; 4] = *b"VXB1";
 
+/// The byte of the head of a segment that says whether no batch of it is durable. The CRC leaves it
+/// out: it changes alone when the first batch is written, and a head of which that write has changed
+/// a part is whole. Its two values differ in four bits.
+const UNUSED_AT: usize = 37;
+const USED: u8 = 0;
+const UNUSED: u8 = 0xa5;
+
 /// The identity of a journal.
 pub type JournalId = [u8; 16];
 
@@ -66,27 +73,27 @@ impl SegmentHead {
         head[28..32].copy_from_slice(&self.number.to_le_bytes());
         head[32..36].copy_from_slice(&self.bytes.to_le_bytes());
         head[36] = self.follows_end.into();
-        head[37] = self.is_unused.into();
+        head[UNUSED_AT] = if self.is_unused { UNUSED } else { USED };
         head[40..44].copy_from_slice(&self.oldest.to_le_bytes());
         head[44..48].copy_from_slice(&self.first.to_le_bytes());
-        let crc = crc32fast::hash(&head[..SEGMENT_HEAD_BYTES - 4]);
+        let crc = crc_of_head(&head);
         head[SEGMENT_HEAD_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         head
     }
 
     /// From bytes; `None` if they are no head of a segment.
     pub(crate) fn decode(head: &[u8; SEGMENT_HEAD_BYTES]) -> Option<Self> {
-        let crc = crc32fast::hash(&head[..SEGMENT_HEAD_BYTES - 4]);
         let is_whole = head[..8] == SEGMENT_MAGIC
-            && head[SEGMENT_HEAD_BYTES - 4..] == crc.to_le_bytes()
-            && head[36] <= 1;
+            && head[SEGMENT_HEAD_BYTES - 4..] == crc_of_head(head).to_le_bytes()
+            && head[36] <= 1
+            && [USED, UNUSED].contains(&head[UNUSED_AT]);
         is_whole.then(|| Self {
             journal: take(head, 8),
             start: u32::from_le_bytes(take(head, 24)),
             number: u32::from_le_bytes(take(head, 28)),
             bytes: u32::from_le_bytes(take(head, 32)),
             follows_end: head[36] == 1,
-            is_unused: head[37] == 1,
+            is_unused: head[UNUSED_AT] == UNUSED,
             oldest: u32::from_le_bytes(take(head, 40)),
             first: u32::from_le_bytes(take(head, 44)),
         })
@@ -94,10 +101,9 @@ impl SegmentHead {
 
     /// Whether these bytes are a head as another version of the journal writes it.
     pub(crate) fn is_of_other_version(head: &[u8; SEGMENT_HEAD_BYTES]) -> bool {
-        let crc = crc32fast::hash(&head[..SEGMENT_HEAD_BYTES - 4]);
         head.starts_with(SEGMENT_NAME)
             && !head.starts_with(&SEGMENT_MAGIC)
-            && head[SEGMENT_HEAD_BYTES - 4..] == crc.to_le_bytes()
+            && head[SEGMENT_HEAD_BYTES - 4..] == crc_of_head(head).to_le_bytes()
     }
 
     /// The same, with its first batch.
@@ -113,6 +119,15 @@ impl SegmentHead {
         hasher.update(&self.number.to_le_bytes());
         Seed { crc: hasher.finalize(), number: self.number }
     }
+}
+
+/// The CRC of the head of a segment.
+fn crc_of_head(head: &[u8; SEGMENT_HEAD_BYTES]) -> u32 {
+    let mut hasher = Hasher::new();
+    hasher.update(&head[..UNUSED_AT]);
+    hasher.update(&[USED]);
+    hasher.update(&head[UNUSED_AT + 1..SEGMENT_HEAD_BYTES - 4]);
+    hasher.finalize()
 }
 
 /// What the CRCs in one segment begin with, and the number of the segment.
@@ -363,10 +378,17 @@ mod tests {
             assert_eq!(SegmentHead::decode(&flipped), None, "bit {bit}");
         }
         assert_eq!(SegmentHead::decode(&[0; SEGMENT_HEAD_BYTES]), None);
+        let used = HEAD.used().encode();
+        for end in 0..SEGMENT_HEAD_BYTES {
+            let mut torn = bytes;
+            torn[..end].copy_from_slice(&used[..end]);
+            let of = SegmentHead::decode(&torn).map(|head| head.used());
+            assert_eq!(of, Some(HEAD.used()), "used up to byte {end}");
+        }
         assert!(!SegmentHead::is_of_other_version(&bytes));
         let mut other = bytes;
         other[7] = b'1';
-        let crc = crc32fast::hash(&other[..SEGMENT_HEAD_BYTES - 4]);
+        let crc = crc_of_head(&other);
         other[SEGMENT_HEAD_BYTES - 4..].copy_from_slice(&crc.to_le_bytes());
         assert!(SegmentHead::is_of_other_version(&other));
         assert_eq!(SegmentHead::decode(&other), None);
