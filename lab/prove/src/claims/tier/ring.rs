@@ -8,7 +8,8 @@
 //!
 //! The bucket is an emulator of S3, and all cells share it. `volvox up` starts each cell again that
 //! has ended. Writers are those of one cell (`kill`): each knows what its keys must hold, with
-//! tokens and times to live. A third of the kills is for one cell, which no writer is connected to;
+//! tokens and times to live, and has one request of a key under way at most, since a ring keeps no
+//! order of more where the primary of a range changes. A third of the kills is for one cell, which no writer is connected to;
 //! a third is for each cell in turn, without waiting for what the last kill has taken away; and a
 //! third for all at once, as a power cut is. Half of them come at level `os`, and half at `disk`.
 
@@ -93,7 +94,8 @@ fn carry_out(lab: &Lab, kills: usize) -> Result<Seen> {
     for level in LEVELS {
         let wanted = seen.kills + kills / LEVELS.len();
         let mut writers: Vec<Writer> = (0..WRITERS)
-            .map(|id| Writer::new(id, PREFIX, KEYS, seen.seed ^ wanted as u64).paced(PACE))
+            .map(|id| Writer::new(id, PREFIX, KEYS, seen.seed ^ wanted as u64))
+            .map(|writer| writer.paced(PACE).one_each())
             .collect();
         let (service, ring) = start(lab, level).with_context(|| format!("start at {level}"))?;
         let ended = at_level(lab, ring, (level, wanted), &mut writers, &mut seen);

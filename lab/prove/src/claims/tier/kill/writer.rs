@@ -96,6 +96,8 @@ pub struct Writer {
     change: u64,
     /// How long it rests between the requests that it sends at once.
     pace: Duration,
+    /// Whether one request of a key is under way at most.
+    is_one_each: bool,
     /// What it has seen.
     pub tally: Tally,
 }
@@ -106,12 +108,19 @@ impl Writer {
         let rng = Rng::new(seed, 1 + id as u64);
         let keys = vec![Known::default(); keys];
         let (changed, change, tally) = (BTreeSet::new(), 0, Tally::default());
-        Self { id, prefix, keys, changed, rng, change, pace: Duration::ZERO, tally }
+        let (pace, is_one_each) = (Duration::ZERO, false);
+        Self { id, prefix, keys, changed, rng, change, pace, is_one_each, tally }
     }
 
     /// The same; under load it rests this long after up to 16 requests.
     pub fn paced(self, pace: Duration) -> Self {
         Self { pace, ..self }
+    }
+
+    /// The same; of each key one request is under way at most. A ring does not keep the order of
+    /// more where the primary changes (`docs/consistency.md`).
+    pub fn one_each(self) -> Self {
+        Self { is_one_each: true, ..self }
     }
 
     /// Stores every key.
@@ -139,13 +148,7 @@ impl Writer {
             }
         };
         loop {
-            let count = 1 + self.rng.below(DEPTH_MAX);
-            let requests = (0..count).map(|_| {
-                let is_hot = self.rng.below(100) < HOT_PERCENT;
-                let number = self.rng.below(if is_hot { HOT } else { self.keys.len() as u64 });
-                self.draw(number as usize, false)
-            });
-            let requests = requests.collect();
+            let requests = self.pipeline();
             if let Err(error) = self.exchange(&mut client, requests) {
                 if !is_over.load(Ordering::SeqCst) {
                     self.complain(format!("before the kill: {error:#}"));
@@ -158,6 +161,21 @@ impl Writer {
             }
             thread::sleep(self.pace);
         }
+    }
+
+    /// Draws the requests that are sent at once.
+    fn pipeline(&mut self) -> Vec<Request> {
+        let count = 1 + self.rng.below(DEPTH_MAX);
+        let numbers = (0..count).map(|_| {
+            let is_hot = self.rng.below(100) < HOT_PERCENT;
+            self.rng.below(if is_hot { HOT } else { self.keys.len() as u64 }) as usize
+        });
+        let mut numbers: Vec<_> = numbers.collect();
+        if self.is_one_each {
+            numbers.sort_unstable();
+            numbers.dedup();
+        }
+        numbers.into_iter().map(|number| self.draw(number, false)).collect()
     }
 
     /// Reads the keys that were changed since they were read, and some that were not.
