@@ -9,9 +9,10 @@
 //! The bucket is an emulator of S3, and all cells share it. `volvox up` starts each cell again that
 //! has ended. Writers are those of one cell (`kill`): each knows what its keys must hold, with
 //! tokens and times to live, and has one request of a key under way at most, since a ring keeps no
-//! order of more where the primary of a range changes. A third of the kills is for one cell, which no writer is connected to;
-//! a third is for each cell in turn, without waiting for what the last kill has taken away; and a
-//! third for all at once, as a power cut is. Half of them come at level `os`, and half at `disk`.
+//! order of more where the primary of a range changes. A third of the kills is for one cell, which
+//! no writer is connected to; a third is for each cell in turn, without waiting for what the last
+//! kill has taken away; and a third for all at once, as a power cut is. Half of them come at level
+//! `os`, and half at `disk`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

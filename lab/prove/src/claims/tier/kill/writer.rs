@@ -223,9 +223,7 @@ impl Writer {
         *self.tally.reads.entry(verdict).or_default() += 1;
         if verdict != Verdict::Well {
             let found = found.map(|Found { bytes, flags, ttl_s, token }| {
-                let (begin, length) = (&bytes[..bytes.len().min(40)], bytes.len());
-                let begin = String::from_utf8_lossy(begin);
-                format!("{begin}.. {length} B, flags {flags}, ttl {ttl_s:?}, token {token}")
+                format!("{}, flags {flags}, ttl {ttl_s:?}, token {token}", shown(bytes))
             });
             let name = self.name(number);
             self.complain(format!("{name}: {verdict:?}: found {found:?}, not {before:?}"));
@@ -276,7 +274,8 @@ impl Writer {
             self.keys[request.number].in_doubt();
             let sent: String = request.text.chars().take(60).collect();
             let expects = &request.expects;
-            self.complain(format!("{sent:?} was answered {said:?}, not {expects:?}"));
+            let said = said.in_words();
+            self.complain(format!("{sent:?} was answered {said}, not {expects:?}"));
         }
         Ok(())
     }
@@ -305,8 +304,13 @@ impl Writer {
     }
 }
 
+/// The beginning of a value, and its length.
+fn shown(bytes: &[u8]) -> String {
+    let begin = String::from_utf8_lossy(&bytes[..bytes.len().min(40)]);
+    format!("{begin}.. {} B", bytes.len())
+}
+
 /// An answer.
-#[derive(Debug)]
 enum Said {
     Line(String),
     Value { bytes: Vec<u8>, flags: u32, token: Option<u64> },
@@ -327,6 +331,16 @@ impl Said {
         match client.line()?.as_str() {
             "END" => Ok(Self::Value { bytes, flags, token }),
             other => bail!("a value is followed by {other:?}"),
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match self {
+            Self::Line(line) => format!("{line:?}"),
+            Self::Value { bytes, flags, token } => {
+                format!("{}, flags {flags}, token {token:?}", shown(bytes))
+            }
+            Self::Miss => "a miss".to_owned(),
         }
     }
 
