@@ -44,11 +44,12 @@ pub(crate) fn claim(
     let owner = backend.note(OWNER)?;
     let is_own = owner.as_deref() == Some(&found.journal[..]);
     let is_empty = found.start == 1;
-    let is_other = || {
-        let backend = backend.name().to_owned();
-        Err(TierError::OtherJournal { backend, may_adopt: is_empty })
-    };
-    if !is_own && !(is_empty && (adopts || owner.is_none())) {
+    let name = || backend.name().to_owned();
+    let is_other = || Err(TierError::OtherJournal { backend: name(), may_adopt: is_empty });
+    if owner.is_none() && !is_empty {
+        return Err(TierError::OtherDatabase { backend: name() });
+    }
+    if owner.is_some() && !is_own && !(is_empty && adopts) {
         return is_other();
     }
     backend.begin()?;
@@ -58,7 +59,7 @@ pub(crate) fn claim(
     }
     let given = read(backend)?;
     if given.is_none() && !is_own && owner.is_some() {
-        return Err(TierError::NothingGiven { backend: backend.name().to_owned() });
+        return Err(TierError::NothingGiven { backend: name() });
     }
     if !is_own {
         backend.set_note(OWNER, &found.journal)?;

@@ -13,12 +13,17 @@ pub enum TierError {
     Journal(RecoverError),
     /// What lies below cannot be used.
     Backend(BackendError),
-    /// What lies below belongs to another journal, or to none.
+    /// What lies below belongs to another journal.
     OtherJournal {
         /// What lies below.
         backend: String,
         /// Whether this journal has nothing, so that it may adopt what lies below.
         may_adopt: bool,
+    },
+    /// The journal was written, and what lies below is new.
+    OtherDatabase {
+        /// What lies below.
+        backend: String,
     },
     /// What lies below is to be adopted, and does not say which versions were given out.
     NothingGiven {
@@ -57,6 +62,11 @@ impl fmt::Display for TierError {
                     false => "; --tier-adopt needs a directory without a journal",
                 })
             }
+            Self::OtherDatabase { backend } => write!(
+                f,
+                "the journal of this directory was written above another database, and {backend} \
+                 is new: set tier.database back, or give the tier another directory"
+            ),
             Self::NothingGiven { backend } => write!(
                 f,
                 "{backend} cannot be adopted: it does not say which versions its journal has given \
@@ -65,8 +75,8 @@ impl fmt::Display for TierError {
             ),
             Self::JournalTooShort { bytes, least } => write!(
                 f,
-                "a journal of {bytes} bytes is too short for its segments: give it {least} bytes \
-                 or more, or lower the longest value"
+                "tier.journal = {bytes} bytes is too short for its segments: give it {least} bytes \
+                 or more, or lower memory.item_bytes_max or server.workers"
             ),
             Self::NoMemory => f.write_str(
                 "the memory limit leaves no space for the logs of what the cell copies; raise it",

@@ -94,7 +94,7 @@ impl FromStr for Ack {
         let named = ACK_NAMES.iter().find(|(name, _)| *name == word).map(|(_, ack)| *ack);
         named.ok_or_else(|| {
             let names: Vec<_> = ACK_NAMES.iter().map(|(name, _)| *name).collect();
-            format!("the level \"{word}\"; it is one of {}", names.join(", "))
+            format!("there is no level \"{word}\"; choose one of {}", names.join(", "))
         })
     }
 }
@@ -175,7 +175,8 @@ impl fmt::Display for RulesError {
                 write!(f, "there are {count} prefixes; name {PREFIXES_MAX} at most")
             }
             Self::InRing => f.write_str(
-                "the cells of a ring have one level: set tier.ack of all, and start them again",
+                "the levels of a ring change when its cells start: start them one after the other with \
+                 the new ones and tier.change_levels",
             ),
             Self::Kept => f.write_str(
                 "which keys are kept (the level none) is chosen when the cell starts: change \

@@ -30,7 +30,7 @@ pub(crate) struct Found {
     pub(crate) is_begun: bool,
     /// Records that were read.
     pub(crate) records: u64,
-    /// Bytes after the last whole batch of a lane that began like one: a write that was torn.
+    /// Segments with the beginning of a batch after their last whole one: a write that was torn.
     pub(crate) torn: u64,
     /// What was corrupt, and passed over.
     pub(crate) lost: Vec<String>,

@@ -75,16 +75,19 @@ pub(crate) fn identity(
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(disk(IDENTITY)(error)),
     }
-    file.sync().map_err(disk(IDENTITY))?;
     if id == [0; 20] {
         // Likewise: its length was durable, and its bytes were not.
         return Ok(None);
     }
-    let (id, crc) = id.split_at(16);
-    match crc32fast::hash(id).to_le_bytes() == crc {
-        true => Ok(id.try_into().ok()),
-        false => Err(RecoverError::Corrupt(format!("the file {IDENTITY} is not what was written"))),
+    let (name, crc) = id.split_at(16);
+    if crc32fast::hash(name).to_le_bytes() != crc {
+        let what = format!("the file {IDENTITY} is not what was written");
+        return Err(RecoverError::Corrupt(what));
     }
+    // Once more: a sync of an earlier start may have failed, and what it has not written down is
+    // then read from the memory of the system, and not written by another sync.
+    file.write_at(0, &id).and_then(|()| file.sync()).map_err(disk(IDENTITY))?;
+    Ok(name.try_into().ok())
 }
 
 /// Names the journal, durably.

@@ -82,7 +82,7 @@ enum CtlCommand {
         /// Its number, as ctl ring shows it
         #[arg(value_parser = number)]
         range: u32,
-        /// Do it; without, only say what would be lost
+        /// Do it; without, only say how many changes are not written back in all
         #[arg(long)]
         yes: bool,
     },
@@ -130,7 +130,7 @@ enum TierCommand {
         #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
         wait: Duration,
     },
-    /// Give up changes that cannot be written back: their keys have what the database has
+    /// Give up changes that cannot be written back: each key has its value in the database then
     ///
     /// The cell must allow it: protocol.allow_tier_discard. The exit code is 1 if some are left.
     /// Examples: volvox ctl tier discard --i-lose-data KEY; ... --prefix session:; ... --run 3f

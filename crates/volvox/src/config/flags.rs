@@ -120,7 +120,9 @@ fn heading(section: &str) -> &'static str {
         "protocol" => "Protocol",
         "process" => "Process",
         "ring" => "Ring",
-        _ => "Log",
+        "tier" => "Tier",
+        "log" => "Log",
+        other => unreachable!("section {other} has no heading"),
     }
 }
 

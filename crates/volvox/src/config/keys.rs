@@ -153,18 +153,18 @@ pub static KEYS: &[Key] = keys! {
          readable by its user alone.";
     tier.directory "tier-dir" ANY =>
         "Directory of a journal and of a database below the memory: what is stored outlives the \
-         process and the memory. Never give it to two cells. Empty: the cell has no tier.";
+         process and the memory. Each cell has one of its own. Empty: the cell has no tier.";
     tier.database "tier-database" ANY =>
         "What keeps what is written back. redb: one file in the directory of the tier. files: a \
          file for each key there, which other programs can read. s3://BUCKET/ROOT and \
          gs://BUCKET/ROOT: pages of keys in a bucket (a binary with the features s3 and gcs). \
-         file:DIRECTORY: the same in a directory. Never give one to two cells.";
+         file:DIRECTORY: the same in a directory. Only the cells of one ring may share one.";
     tier.bucket_endpoint "tier-bucket-endpoint" ANY =>
         "Address of the service of the bucket, http://HOST:PORT or https://HOST. Empty: that in \
          AWS_ENDPOINT_URL or STORAGE_EMULATOR_HOST, or the service's own. Credentials come from \
          the environment, as for the tools of the services.";
     tier.bucket_region "tier-bucket-region" ANY =>
-        "Region of a bucket of S3. Empty: that in AWS_REGION.";
+        "Region of a bucket of S3. Empty: that in AWS_REGION or AWS_DEFAULT_REGION.";
     tier.bucket_timeout_s "tier-bucket-timeout-s" Rule { unit: Unit::Seconds, range: 1..=300 } =>
         "Seconds that a request to the bucket may take.";
     tier.page_bytes "tier-page-bytes" Rule { unit: Unit::Bytes, range: 16 * KIB..=4 * MIB } =>
@@ -181,12 +181,13 @@ pub static KEYS: &[Key] = keys! {
          memory alone, as without a tier. The level around: as backend, and what was stored leaves \
          memory once the database has it; the next read loads it. In a ring all answers wait as \
          those at the highest level do.";
-    tier.journal "tier-journal" Rule { unit: Unit::Bytes, range: 16 * MIB..=TIB } =>
+    tier.journal "tier-journal" Rule { unit: Unit::Bytes, range: 19 * MIB..=TIB } =>
         "Most bytes of the journal, which holds what is not in the database yet. Changes wait when \
-         it is full. By default at most a tenth of the disk.";
+         it is full. For each log it needs 19 MiB and 32 of the longest items. By default at most a \
+         tenth of the disk.";
     tier.age_s "tier-age-s" Rule { unit: Unit::Seconds, range: 0..=86_400 } =>
         "Seconds that a change is in the journal, durably, before it is written to the database: a \
-         key that changes again meanwhile is written once.";
+         key that changes again meanwhile is written once. By default 5, and 30 above a bucket.";
     tier.salvage "tier-salvage" ANY =>
         "For one start, where the journal is corrupt: bring what can be read of it into the \
          database, list what is lost, and begin a new journal. Older values may come back.";
@@ -200,7 +201,7 @@ pub static KEYS: &[Key] = keys! {
          Until the last one has started so, answers promise the lower of both.";
     tier.ring_preview "tier-ring-preview" ANY =>
         "A preview: puts the cells of a ring above a bucket that they share. What is not finished \
-         is listed in decision 0016; some of it loses changes that were answered.";
+         is listed in decision 0016.";
     protocol.allow_flush_all "allow-flush-all" ANY => "Serve flush_all.";
     protocol.allow_dump "allow-dump" ANY =>
         "Serve the commands that list keys: stats cachedump, lru_crawler metadump and mgdump.";

@@ -20,6 +20,9 @@ const TIER_MEMORY_MIN: u64 = 16 << 20;
 /// The largest item of a cell above a bucket, where an object is created by one request of 8 MiB.
 const PAGED_ITEM_BYTES_MAX: u64 = 7 << 20;
 
+/// Seconds that a change waits until it is written back to a bucket, where nobody has set it.
+const BUCKET_AGE_S: u64 = 30;
+
 const KIB: u64 = 1 << 10;
 
 /// Longest path that fits a Unix socket's address, without its final zero.
@@ -69,6 +72,25 @@ impl Loaded {
     pub fn origin(&self, path: &str) -> &Origin {
         &self.origins[row(path)]
     }
+
+    /// Whether somebody has chosen the value of `path`. What a file has as it is by default counts
+    /// as not chosen: so does each line that `volvox config default` writes.
+    ///
+    /// # Panics
+    /// If the table has no such setting.
+    #[must_use]
+    pub fn is_set(&self, path: &str) -> bool {
+        let key = &KEYS[row(path)];
+        let is_default = || {
+            let shown = |settings| (key.get)(settings).show(&key.rule);
+            shown(&self.settings) == shown(&Settings::default())
+        };
+        match self.origin(path) {
+            Origin::Default | Origin::Memcached => false,
+            Origin::File { .. } => !is_default(),
+            _ => true,
+        }
+    }
 }
 
 /// Lays `assignments` over the defaults in order, the later winning.
@@ -93,6 +115,7 @@ pub fn load(assignments: &[Assignment]) -> Result<Loaded, Vec<ConfigError>> {
     }
     if errors.is_empty() {
         lower_to_log(&mut loaded);
+        wait_for_pages(&mut loaded);
         check(&loaded, &mut errors);
     }
     if errors.is_empty() { Ok(loaded) } else { Err(errors) }
@@ -110,11 +133,22 @@ fn item_bytes_of_log(settings: &Settings) -> Option<u64> {
 
 /// Where nobody has set the largest item, it is what the log of effects can hold.
 fn lower_to_log(loaded: &mut Loaded) {
-    let is_set =
-        !matches!(loaded.origin("memory.item_bytes_max"), Origin::Default | Origin::Memcached);
-    if let Some(bytes) = item_bytes_of_log(&loaded.settings).filter(|_| !is_set) {
+    if loaded.is_set("memory.item_bytes_max") {
+        return;
+    }
+    if let Some(bytes) = item_bytes_of_log(&loaded.settings) {
         let memory = &mut loaded.settings.memory;
         memory.item_bytes_max = memory.item_bytes_max.min(bytes);
+    }
+}
+
+/// Where nobody has set how long a change waits, it waits longer for a bucket: the more keys share a
+/// page the fewer pages are written.
+fn wait_for_pages(loaded: &mut Loaded) {
+    let is_set = loaded.is_set("tier.age_s");
+    let tier = &mut loaded.settings.tier;
+    if !is_set && tier.directory.is_some() && tier.database.has_pages() {
+        tier.age_s = BUCKET_AGE_S;
     }
 }
 
@@ -238,6 +272,11 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
     if let Err(error) = tier.rules() {
         refuse("tier.prefixes", error.to_string());
     }
+    if tier.apart_from > tier.page_bytes {
+        let most = show_size(tier.page_bytes);
+        let reason = format!("above {most}, tier.page_bytes: a value in a page fits it; lower it");
+        refuse("tier.apart_from", reason);
+    }
     if tier.database.has_pages() && memory.item_bytes_max > PAGED_ITEM_BYTES_MAX {
         let most = show_size(PAGED_ITEM_BYTES_MAX);
         let reason = format!("a bucket takes items of {most} at most; lower it");
@@ -253,7 +292,7 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
 fn check_tier_in_ring(tier: &TierSettings, refuse: &mut impl FnMut(&str, String)) {
     if !tier.ring_preview {
         let reason = "a ring above a bucket is not finished; tier.ring_preview turns it on, and \
-                      decision 0016 says what it may lose";
+                      decision 0016 lists what is left";
         refuse("tier.directory", reason.to_owned());
     }
     if !tier.database.has_pages() {
@@ -389,6 +428,40 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What `config default` writes, with a directory of a tier put in, is the tier by default.
+    #[test]
+    fn a_default_that_a_file_names_is_a_default() {
+        let in_file = |path, value: &str| {
+            let origin = Origin::File { path: "v.toml".into(), line: 1 };
+            Assignment::of(path, Value::Word(value.to_owned()), origin)
+        };
+        let directory = word("tier.directory", "tier", "--tier-dir");
+        let item = in_file("memory.item_bytes_max", "1MiB");
+        let loaded = load(&[item, directory.clone()]).expect("the default follows");
+        assert!(loaded.settings.memory.item_bytes_max < 1 << 20);
+        let bucket = word("tier.database", "file:bucket", "--tier-database");
+        let age = |of: &[Assignment]| {
+            let of = [&[directory.clone(), bucket.clone()], of].concat();
+            load(&of).expect("it is a tier").settings.tier.age_s
+        };
+        assert_eq!((age(&[]), age(&[in_file("tier.age_s", "5")])), (30, 30));
+        let flag = word("tier.age_s", "5", "--tier-age-s");
+        assert_eq!((age(&[in_file("tier.age_s", "6")]), age(&[flag])), (6, 5));
+        assert_eq!(load(&[directory]).expect("above redb").settings.tier.age_s, 5);
+    }
+
+    #[test]
+    fn a_value_in_a_page_fits_it() {
+        let of = |page, apart| {
+            let sizes = [("tier.page_bytes", page), ("tier.apart_from", apart)];
+            let sizes = sizes.map(|(path, value)| word(path, value, "--x"));
+            load(&[&[word("tier.directory", "tier", "--tier-dir")], &sizes[..]].concat())
+        };
+        assert!(of("64KiB", "64KiB").is_ok());
+        let errors = of("16KiB", "17KiB").expect_err("a page would be longer");
+        assert!(errors[0].to_string().contains("above 16KiB, tier.page_bytes"), "{}", errors[0]);
     }
 
     #[test]

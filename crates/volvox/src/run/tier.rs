@@ -26,9 +26,6 @@ use super::database;
 use super::random::random;
 use crate::config::{Loaded, Origin, Settings, TierSettings, show_size};
 
-/// Seconds that a change waits until it is written back to a bucket, where nobody has set it.
-const BUCKET_AGE_S: u64 = 30;
-
 /// Threads that look up below.
 pub(super) const LOADERS: usize = 4;
 
@@ -116,7 +113,7 @@ impl Below {
             journal_bytes: journal_bytes(loaded, path)?,
             index_bytes,
             value_bytes_max: memory.value_bytes_max(),
-            age_ns: Duration::from_secs(age_s(loaded)).as_nanos() as u64,
+            age_ns: Duration::from_secs(settings.age_s).as_nanos() as u64,
             lookups_max: LOOKUPS_MAX,
             missing_max: MISSING_MAX,
         };
@@ -389,18 +386,10 @@ fn write_back(tier: &Tier, clock: &Clock, all: bool) -> Result<Flushed, BackendE
     Ok(Flushed { has_more: through.has_more || flushed.has_more, ..flushed })
 }
 
-/// How long a change waits until it is written back: as set, or longer for a bucket, where the more
-/// keys share a page the fewer pages are written.
-fn age_s(loaded: &Loaded) -> u64 {
-    let settings = &loaded.settings.tier;
-    let is_set = *loaded.origin("tier.age_s") != Origin::Default;
-    if is_set || !settings.database.has_pages() { settings.age_s } else { BUCKET_AGE_S }
-}
-
 /// The length of the journal: as set, or no more than a part of its disk.
 fn journal_bytes(loaded: &Loaded, path: &Path) -> io::Result<u64> {
     let bytes = loaded.settings.tier.journal;
-    if *loaded.origin("tier.journal") != Origin::Default {
+    if loaded.is_set("tier.journal") {
         return Ok(bytes);
     }
     let disk = statvfs(path)?;

@@ -82,7 +82,7 @@ fn answers_leave_while_levels_change_again_and_again() {
 fn rules_that_mean_nothing_or_leave_keys_out_change_nothing() {
     let cell = Cell::start(&directory("policy-wrong"), &["--tier-prefixes", "a=disk"]);
     for (rules, why) in [
-        (&["fast"][..], "it is one of memory, os, disk, backend"),
+        (&["fast"][..], "choose one of memory, os, disk, backend"),
         (&["os", "a"], "write PREFIX=LEVEL"),
         (&["os", "a=disk", "a=os"], "is named twice"),
         (&["os", "a=none"], "is chosen when the cell starts"),

@@ -8,7 +8,7 @@ fn what_cannot_be_served_is_refused_with_value_limit_and_remedy() {
     let path = directory("refusals");
     for (flags, said) in [
         (&["--tier-ack", "quorum"][..], "expected one of memory, os, disk"),
-        (&["--tier-journal", "1MiB"], "choose a value from 16MiB"),
+        (&["--tier-journal", "1MiB"], "choose a value from 19MiB"),
         (&["--memory-limit", "8MiB"], "a cell above a tier needs 16MiB or more"),
         (&["--effect-log", "on"], "a cell above a tier keeps a log by itself"),
         (&["--tier-database", "s3:name"], "expected redb, files, s3://BUCKET/ROOT"),
@@ -18,7 +18,7 @@ fn what_cannot_be_served_is_refused_with_value_limit_and_remedy() {
         assert!(message.contains(said), "{flags:?}: {message}");
     }
     assert!(!path.exists(), "nothing was made");
-    let message = refused(&path, &["--tier-journal", "16MiB", "--memory-limit", "1GiB"]);
+    let message = refused(&path, &["--tier-journal", "19MiB", "--memory-limit", "1GiB"]);
     assert!(message.contains("too short for its segments"), "{message}");
     let database = format!("file:{}", directory("refusals-bucket").display());
     let paged = ["--tier-database", &database];
