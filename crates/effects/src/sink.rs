@@ -441,13 +441,15 @@ impl WorkerSink {
         };
         let is_of_memory =
             matches!(effect.change, Change::Remove(Removal::Evicted | Removal::Expired));
+        // Its version is shown to nobody: it may be one that is not allowed.
+        let is_kept = !is_of_memory || observer.keeps_evictions();
         let stamp = || {
             let version = stamp()?;
             let changed = (!is_of_memory).then_some(effect.key);
-            let may_be = observer.allows(key.slice, changed, version);
+            let may_be = observer.allows(key.slice, changed, version) || !is_kept;
             may_be.then_some(version).ok_or(Refused::Full)
         };
-        let committed = match is_of_memory && !observer.keeps_evictions() {
+        let committed = match !is_kept {
             true => stamp(),
             false => self.commit_tagged(key, effect, stamp),
         };

@@ -80,7 +80,7 @@ pub(crate) fn rewrite(
         let mut objects = Vec::new();
         for (place, group) in places_now.iter().zip(groups) {
             let rows = match before.next() {
-                Some((id, object)) => rows_of(store, *id, object)?,
+                Some((id, object)) => rows_of(store, (*id, run, *place), object)?,
                 None => Vec::new(),
             };
             into.map.entries.extend_from_slice(&entries[kept..(*place).min(entries.len())]);
@@ -99,7 +99,7 @@ pub(crate) fn rewrite(
                     short = Some((first, all));
                     continue;
                 }
-                if let Some(rows) = read_rows(store, next.page) {
+                if let Some(rows) = read_rows(store, (next.page, run, kept)) {
                     all.extend(rows);
                     into.replaced.push(next.page);
                     kept += 1;
@@ -131,18 +131,24 @@ fn create_all(store: &Store, objects: &[Object]) -> Result<(), BackendError> {
     }
 }
 
-/// The rows of a page that a map names.
-fn rows_of(store: &Store, id: Id, object: Option<Vec<u8>>) -> Result<Vec<Row>, BackendError> {
+/// The rows of a page that the map of a run names at a place: all of them belong there.
+fn rows_of(
+    store: &Store,
+    (id, run, place): (Id, &Run, usize),
+    object: Option<Vec<u8>>,
+) -> Result<Vec<Row>, BackendError> {
     let name = name::page(store.run, id);
     let Some(object) = object else { return Err(gone(store, &name)) };
     let wrong = || store.error(Failure::Corrupt, &format!("{name} is not what was written"));
-    page::decode((store.run, id), &object).ok_or_else(wrong)
+    let belongs = |row: &Row| run.map.find(&row.spot).unwrap_or(0) == place;
+    let rows = page::decode((store.run, id), &object);
+    rows.filter(|rows| rows.iter().all(belongs)).ok_or_else(wrong)
 }
 
 /// The rows of a page, if it can be read now.
-fn read_rows(store: &Store, id: Id) -> Option<Vec<Row>> {
-    let object = store.objects.get(&name::page(store.run, id)).ok()?;
-    rows_of(store, id, object).ok()
+fn read_rows(store: &Store, of: (Id, &Run, usize)) -> Option<Vec<Row>> {
+    let object = store.objects.get(&name::page(store.run, of.0)).ok()?;
+    rows_of(store, of, object).ok()
 }
 
 /// Whether a page of these rows is not worth an object.

@@ -131,7 +131,11 @@ fn apply(layers: &Layers, backs: &[&Back]) -> Result<(), BackendError> {
     layers.flushed_keys.fetch_add(backs.len() as u64, Ordering::Relaxed);
     layers.flushed_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     for back in backs {
-        layers.index.written_back(back.hash, back.place, back.version);
+        match back.record {
+            Some(_) => layers.index.written_back(back.hash, back.place, back.version),
+            // What was touched meanwhile does not lie below.
+            None => layers.index.remove_if(back.hash, back.version),
+        };
         if let (Some(tell), Some(_)) = (layers.written_back.get(), &back.record) {
             tell(&back.key, back.version);
         }
@@ -181,10 +185,33 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
             break;
         }
     }
-    gathered.carry_out(layers, &mut HashSet::new())?;
+    let mut failed = HashSet::new();
+    let done = gathered.carry_out(layers, &mut failed);
+    has_landed(layers, gathered.changes.iter().filter(|back| !failed.contains(&back.hash)));
+    done?;
+    // What had expired and was touched while it was removed below is gathered again.
+    let is_back = |back: &Back| {
+        let named = layers.index.get(back.hash);
+        back.record.is_none() && named.is_some_and(|named| named.place == back.place)
+    };
+    if gathered.changes.iter().any(is_back) {
+        return Ok(Flushed { has_more: true, ..gathered.flushed() });
+    }
     layers.journal.set_reached(&reached);
     let has_freed = !reached.is_empty();
     unread.map_or(Ok(Flushed { has_freed, ..gathered.flushed() }), Err)
+}
+
+/// What waits of these keys and is older waits no more: it would be written back over them.
+fn has_landed<'a>(layers: &Layers, backs: impl Iterator<Item = &'a Back>) {
+    if layers.journal.through().is_none_or(|through| through.count() == 0) {
+        return;
+    }
+    let places: HashMap<_, _> = backs.map(|back| (back.hash, back.place)).collect();
+    let is_older = |it: &Waiting| places.get(&it.hash).is_some_and(|place| it.place <= *place);
+    for lane in layers.journal.progress().courses().filter_map(Course::lane) {
+        layers.journal.landed(lane, is_older);
+    }
 }
 
 /// Keys of a lane whose changes up to a position lie below now, or what came later.

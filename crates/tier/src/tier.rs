@@ -20,7 +20,7 @@ use crate::flusher::{self, Flushed, Landed};
 use crate::in_ring::InRing;
 use crate::index::Index;
 use crate::journal::{
-    self, Found, Journal, JournalId, Layout, Parts, RecoverError, Through, recover,
+    self, Found, Journal, JournalId, Layout, Parts, RecoverError, Through, Waiting, recover,
 };
 use crate::key::KeyHasher;
 use crate::layers::{self, Layers, Loaded};
@@ -518,7 +518,8 @@ impl Tier {
         self.keep_given()?;
         let (flushed, landed) = flusher::flush_through(&self.layers, now)?;
         for Landed { lane, up_to, keys } in &landed {
-            self.layers.journal.landed(*lane, keys, *up_to);
+            let has_landed = |it: &Waiting| it.position <= *up_to && keys.contains(&it.hash);
+            self.layers.journal.landed(*lane, has_landed);
         }
         Ok(flushed)
     }

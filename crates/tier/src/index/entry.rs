@@ -2,8 +2,8 @@
 
 use base::Version;
 
-/// Where a record lies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where a record lies. Later places of a lane are greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     /// The number of its segment. No number is used twice.
     pub segment: u32,
@@ -45,6 +45,8 @@ pub(crate) enum Step {
     Set(Entry),
     /// It has this version and expiry, or is this one where there is none.
     Touch(Entry),
+    /// It has this version and expiry, if there is one.
+    Raise(Entry),
     /// There is none, if it has this version.
     Remove(Version),
     /// There is none, if it has this version or an older one.

@@ -297,7 +297,8 @@ mod tests {
             let step = match drawn(8) {
                 0 => Step::Remove(Version::from_raw(number / 2)),
                 1 => Step::Supersede(version),
-                2 | 3 => Step::Touch(entry(Kind::TouchOf)),
+                2 => Step::Touch(entry(Kind::TouchOf)),
+                3 => Step::Raise(entry(Kind::TouchOf)),
                 4 => Step::Set(entry(Kind::Tombstone)),
                 _ => Step::Set(entry(Kind::Value)),
             };

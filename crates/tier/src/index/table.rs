@@ -98,6 +98,8 @@ impl Table {
         match step {
             Step::Set(entry) => drop(self.set(hash, entry)),
             Step::Touch(entry) => drop(self.touch(hash, entry)),
+            Step::Raise(entry) if self.find(hash).is_none() => {}
+            Step::Raise(entry) => drop(self.touch(hash, entry)),
             Step::Remove(version) => drop(self.remove_if(hash, *version)),
             Step::Supersede(version) => self.supersede(hash, *version),
         }

@@ -56,7 +56,7 @@ mod through;
 mod unused;
 
 use crate::index::{Index, Place};
-use crate::key::{KeyHash, KeyHasher};
+use crate::key::KeyHasher;
 use crate::rules::{Ack, Rules};
 use crate::sync::{Mutex, lock, try_lock};
 use base::{Now, SliceId, Version};
@@ -84,7 +84,6 @@ pub(crate) use repair::sync;
 pub(crate) use segments::Segment;
 use segments::{Segments, SegmentsConfig};
 use states::States;
-use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -309,10 +308,10 @@ impl Journal {
     }
 
     /// Everything of these keys in a lane, up to a position, lies below.
-    pub(crate) fn landed(&self, lane: u8, keys: &HashSet<KeyHash>, up_to: u64) {
+    pub(crate) fn landed(&self, lane: u8, has_landed: impl Fn(&Waiting) -> bool) {
         let lane = &self.of_lanes[usize::from(lane)];
         if let Some(through) = self.through() {
-            through.landed(lane.number.into(), keys, up_to);
+            through.landed(lane.number.into(), has_landed);
             self.pass_below(lane);
             self.notify(lane);
         }
@@ -362,8 +361,7 @@ impl Journal {
     /// lie in segments up to the number that this returns, and all later ones behind it. `None`: it
     /// is to be tried again, when more segments are ready.
     pub(crate) fn cut(&self) -> Option<u32> {
-        let is_stopped = self.failure.get().is_some() || self.is_broken.load(Ordering::Acquire);
-        if is_stopped || self.shared.segments.ready() < self.of_lanes.len() {
+        if self.is_stopped() || self.shared.segments.ready() < self.of_lanes.len() {
             self.wants_segments.store(true, Ordering::Release);
             return None;
         }
@@ -371,7 +369,11 @@ impl Journal {
         for lane in &self.of_lanes {
             let rolled = self.with_writer(lane, |writer| {
                 self.write_locked(lane, writer);
-                writer.roll(self.with(lane), true)
+                // A repair that has begun meanwhile begins segments of its own.
+                match self.is_stopped() {
+                    true => Err(Stuck::NoSegment),
+                    false => writer.roll(self.with(lane), true),
+                }
             });
             match rolled {
                 Ok(segment) => first = Some(first.unwrap_or(u32::MAX).min(segment.number())),
@@ -383,6 +385,11 @@ impl Journal {
             }
         }
         first.map(|first| first - 1)
+    }
+
+    /// Whether nothing is written: the disk has refused.
+    fn is_stopped(&self) -> bool {
+        self.failure.get().is_some() || self.is_broken.load(Ordering::Acquire)
     }
 
     /// The ends of all logs.
@@ -462,7 +469,7 @@ impl Journal {
 
     /// Writes one lane. Returns whether anything more is written now.
     fn write_locked(&self, lane: &Lane, writer: &mut Writer) -> bool {
-        if self.failure.get().is_some() || self.is_broken.load(Ordering::Acquire) {
+        if self.is_stopped() {
             return false;
         }
         let segment = writer.open().map(|segment| segment.number());

@@ -621,9 +621,12 @@ impl<'a> Reading<'a> {
             let place = Place { segment: spot.segment, offset, bytes };
             let hash = self.hasher.hash(slice, effect.key);
             let entry = |kind| Dirty { place, version, expiry_s, kind };
+            let is_written_back = (Spot { offset, ..spot }) < flushed;
             let step = match kind {
                 // What an earlier segment holds of the key is older than what lies below.
-                _ if (Spot { offset, ..spot }) < flushed => Step::Supersede(version),
+                Some(_) if is_written_back => Step::Supersede(version),
+                // What was touched may lie in another course, and be written back later.
+                None if is_written_back => Step::Raise(entry(What::TouchOf)),
                 Some(kind) => Step::Set(entry(kind)),
                 None => Step::Touch(entry(What::TouchOf)),
             };

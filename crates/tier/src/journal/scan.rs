@@ -11,6 +11,9 @@ use std::sync::Arc;
 const PIECE_BYTES: usize = 1 << 20;
 /// The same of what follows its batches, which is looked through once: it stays in the caches.
 const REST_BYTES: usize = 256 << 10;
+/// Bytes of what may be batches that are summed up in one segment, where none is to be: four times
+/// as many as the longest segment has.
+const SUMMED_BYTES_MAX: usize = 256 << 20;
 /// The same of what the disk does not read as a whole.
 const SECTOR_BYTES: usize = 4096;
 
@@ -97,7 +100,8 @@ pub(super) fn read_all(
     Ok(there)
 }
 
-/// The heads of all whole batches that begin after `end`, where none does, and before `until`.
+/// The heads of the whole batches that begin after `end`, where none does, and before `until`: of
+/// all, unless what looks like heads is so much that it was written to look so.
 /// `bytes` is what was read of the segment, from its front on.
 pub(super) fn heads_after(
     segment: &Headed,
@@ -106,8 +110,8 @@ pub(super) fn heads_after(
 ) -> Result<Vec<BatchHead>, RecoverError> {
     let seed = segment.head.seed();
     let (mut found, mut piece) = (Vec::new(), Vec::new());
-    let mut begin = end + 1;
-    while begin + BATCH_HEAD_BYTES <= until {
+    let (mut begin, mut summed) = (end + 1, 0);
+    while begin + BATCH_HEAD_BYTES <= until && summed < SUMMED_BYTES_MAX {
         let read = bytes.get(begin..until.min(bytes.len())).unwrap_or_default();
         let window = match read.len() >= BATCH_HEAD_BYTES {
             true => read,
@@ -125,6 +129,10 @@ pub(super) fn heads_after(
             let length = BatchHead::length(seed, head).unwrap_or(usize::MAX);
             if let Some(batch) = (begin + at).checked_add(length).filter(|end| *end <= until) {
                 found.extend(head_at(segment, bytes, begin + at..batch)?);
+                summed += length;
+            }
+            if summed >= SUMMED_BYTES_MAX {
+                break;
             }
             at += 1;
         }

@@ -6,7 +6,7 @@
 use crate::index::Place;
 use crate::key::KeyHash;
 use crate::sync::{Mutex, lock};
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Changes that may wait, besides those that the logs hold when that many do.
@@ -59,11 +59,11 @@ impl Through {
         of_lane.iter().take_while(|it| it.position <= position).copied().collect()
     }
 
-    /// Everything of these keys in a lane, up to a position, lies below.
-    pub(crate) fn landed(&self, lane: usize, keys: &HashSet<KeyHash>, up_to: u64) {
+    /// Those of a lane of which that is so lie below, or what came later.
+    pub(crate) fn landed(&self, lane: usize, has_landed: impl Fn(&Waiting) -> bool) {
         let mut of_lane = lock(&self.lanes[lane]);
         let before = of_lane.len();
-        of_lane.retain(|it| it.position > up_to || !keys.contains(&it.hash));
+        of_lane.retain(|it| !has_landed(it));
         self.count.fetch_sub(before - of_lane.len(), Ordering::Relaxed);
     }
 
@@ -94,9 +94,9 @@ mod tests {
         through.add(0, waiting.into_iter());
         assert_eq!((through.landed_to(0, 9), through.landed_to(0, 1)), (2, 1));
         assert_eq!(through.up_to(0, 5), waiting[..2]);
-        through.landed(0, &HashSet::from([one]), 5);
+        through.landed(0, |it| it.hash == one && it.position <= 5);
         assert_eq!((through.landed_to(0, 9), through.count()), (4, 2), "a later change waits");
-        through.landed(0, &HashSet::from([one, other]), 6);
+        through.landed(0, |it| it.position <= 6);
         assert_eq!((through.landed_to(0, 9), through.count()), (9, 0));
     }
 }

@@ -63,6 +63,19 @@ fn a_touch_is_one_of_what_was_copied() {
     assert_eq!(after_starts(cell), [(Some(77), 2); 4]);
 }
 
+/// The touch lies in the log of what is led, which is written back; what it touched in that of what
+/// was copied, which is not.
+#[test]
+fn a_touch_that_was_passed_over_takes_nothing_out_of_the_index() {
+    let mut cell = promoted();
+    cell.leads(led(20), Change::Touch(77, None));
+    cell.sync();
+    cell.tier.flush(cell.now, true).expect("nothing fails");
+    cell.leads_another(led(21), put());
+    cell.sync();
+    assert_eq!(after_starts(cell), [(Some(77), 2); 4]);
+}
+
 /// A disk that calls something once, after a file was synced that has a batch.
 struct Calls {
     disk: SimDisk,

@@ -665,6 +665,58 @@ fn what_is_not_durable_has_not_passed_a_level_that_keys_get_later() {
 }
 
 #[test]
+fn what_waited_to_be_below_is_not_written_back_over_what_came_after_at_a_lower_level() {
+    let mut cell = Cell::new(Config { ack: Ack::Backend, ..Config::shortest(1) }, 2);
+    cell.set(0, 100).expect("there is room");
+    cell.sync();
+    cell.life.tier.want_rules(Rules::all(Ack::Os)).expect("all keys are kept");
+    cell.life.tier.adopt_rules().expect("they are others");
+    cell.set(0, 200).expect("there is room");
+    cell.sync();
+    assert_eq!(cell.life.tier.flush(NOW, true).expect("nothing fails").keys, 1);
+    let item = cell.keys[0].known().cloned().flatten().expect("it was set");
+    let of = (&mut cell.given, &mut cell.keys[0]);
+    cell.life.touch(of.0, of.1, &item, (NOW.expiry_s + 50, false)).expect("there is room");
+    cell.life.sink.end_batch();
+    cell.sync();
+    cell.life.tier.flush_through(NOW).expect("nothing fails");
+    cell.check();
+    cell.life.drain(NOW).expect("nothing fails");
+    cell.begin_again();
+    cell.check();
+}
+
+/// An item that has expired below is touched while it is removed there: by a request that began
+/// before that.
+#[test]
+fn what_is_touched_while_it_is_removed_below_is_kept() {
+    let mut cell = Cell::new(Config::shortest(1), 2);
+    let expires = Facts { expiry_s: NOW.expiry_s + 10, ..Facts::default() };
+    let item = (b"a value".to_vec(), expires);
+    cell.life.set(&mut cell.given, &mut cell.keys[0], item).expect("there is room");
+    cell.life.sink.end_batch();
+    cell.sync();
+    let later = base::Now { expiry_s: NOW.expiry_s + 20, ..NOW };
+    let (tier, backend) = (cell.life.tier.clone(), cell.backend.clone());
+    let (back, touched) = mpsc::channel();
+    backend.meanwhile(move || {
+        let item = cell.keys[0].known().cloned().flatten().expect("it was set");
+        let (life, key) = (&mut cell.life, &mut cell.keys[0]);
+        let raised = (NOW.expiry_s + 50, false);
+        life.touch(&mut cell.given, key, &item, raised).expect("there is room");
+        cell.life.sink.end_batch();
+        cell.life.tier.write();
+        back.send(cell).expect("it is waited for");
+    });
+    tier.flush(later, true).expect("nothing fails");
+    let mut cell = touched.recv().expect("it was sent");
+    cell.check();
+    cell.sync();
+    cell.life.drain(NOW).expect("nothing fails");
+    cell.check();
+}
+
+#[test]
 fn of_a_batch_that_is_written_back_in_several_rounds_nothing_stays_dirty() {
     let config = Config { journal_bytes: 64 << 20, ..Config::shortest(1) };
     let mut cell = Cell::new(config, 300);
