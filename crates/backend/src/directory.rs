@@ -20,10 +20,15 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 use tier::{Disk, File};
 
 /// The file that is locked.
 const LOCK: &str = "lock";
+/// How long a lock is waited for at most, and how often it is tried.
+const LOCK_WAIT_MAX: Duration = Duration::from_secs(2);
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A directory, open and locked.
 #[derive(Debug)]
@@ -63,7 +68,7 @@ impl Directory {
     /// it: "the journal".
     ///
     /// # Errors
-    /// When it is in use, or cannot be created, written or locked.
+    /// When it is in use, for two seconds, or cannot be created, written or locked.
     pub fn open(path: &Path, purpose: &str) -> Result<Self, DirectoryError> {
         let refused = |doing| {
             let (path, purpose) = (path.to_owned(), purpose.to_owned());
@@ -75,7 +80,7 @@ impl Directory {
         let rights = Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK;
         access(&absolute, rights).map_err(|error| refused("write to it")(error.into()))?;
         let lock = open(&absolute.join(LOCK)).map_err(refused("open the file lock in it"))?;
-        match retry_on_intr(|| flock(&lock, FlockOperation::NonBlockingLockExclusive)) {
+        match locked(&lock) {
             Ok(()) => Ok(Self { path: absolute, itself, _lock: lock }),
             Err(Errno::WOULDBLOCK) => {
                 let (path, purpose) = (path.to_owned(), purpose.to_owned());
@@ -178,6 +183,17 @@ impl File for RealFile {
 
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+}
+
+/// Locks a file. A process that was killed may still be ending: it is waited for.
+fn locked(lock: &fs::File) -> Result<(), Errno> {
+    let until = Instant::now() + LOCK_WAIT_MAX;
+    loop {
+        match retry_on_intr(|| flock(lock, FlockOperation::NonBlockingLockExclusive)) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < until => thread::sleep(LOCK_PAUSE),
+            done => return done,
+        }
     }
 }
 

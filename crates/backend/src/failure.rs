@@ -23,7 +23,7 @@ pub fn in_doubt(failure: Failure) -> Failure {
 pub fn error(name: &str, failure: Failure, what: impl fmt::Display) -> BackendError {
     let remedy = match failure {
         Failure::Full => "; free space there",
-        Failure::Corrupt => "; restore it, or move it away and start again without it",
+        Failure::Corrupt => "; restore it, or move it away and start with --tier-salvage",
         Failure::Transient | Failure::Unknown | Failure::Permanent => "",
     };
     BackendError { failure, what: format!("{name}: {what}{remedy}") }

@@ -115,7 +115,9 @@ fn a_file_that_cannot_be_opened_is_an_error_that_names_it() {
     for bytes in [b"no database".to_vec(), vec![0xAB; 1 << 20]] {
         let failed = open(&FaultyDisk::holding(bytes)).unwrap_err();
         assert_eq!(failed.failure, Failure::Corrupt);
-        assert!(failed.what.ends_with("; restore it, or move it away and start again without it"));
+        assert!(
+            failed.what.ends_with("; restore it, or move it away and start with --tier-salvage")
+        );
     }
 }
 

@@ -33,6 +33,9 @@ use tier::{BackendError, Change, Failure};
 const LEFTOVERS_MAX: usize = 65_536;
 /// Pages that are read at once to see which records of their own count.
 const READ_AT_ONCE: usize = 8;
+/// Calls that delete nothing after one that failed, at most.
+const SKIPS_MAX: usize = 63;
+
 /// Times that a key is looked up while its page is replaced.
 const TRIES_MAX: usize = 16;
 
@@ -62,6 +65,10 @@ struct Slot {
 struct Writing {
     /// The name up to which records of their own were looked at, until all were.
     values: Option<String>,
+    /// Calls that delete nothing, after some that failed: how many are left, and how many there
+    /// were the last time.
+    skips: usize,
+    skipped: usize,
 }
 
 /// Names to delete, and how many of them were left when some were deleted last.
@@ -262,6 +269,10 @@ impl Leading {
     /// since the last time. What cannot be deleted is tried again later.
     pub(crate) fn tidy(&self) {
         let mut writing = lock(&self.writing);
+        if writing.skips > 0 {
+            writing.skips -= 1;
+            return;
+        }
         if self.has_begun.swap(false, Ordering::Relaxed) {
             writing.values = Some(String::new());
         }
@@ -275,12 +286,16 @@ impl Leading {
             all.split_off(all.len().saturating_sub(count))
         };
         names.retain(|(number, _)| *number >= RUNS || self.led(*number).is_ok());
+        let mut has_failed = false;
         for some in names.chunks(LIST_AT_ONCE) {
             let list: Vec<String> = some.iter().map(|(_, name)| name.clone()).collect();
-            if self.objects.delete(&list).is_err() {
+            has_failed = has_failed || self.objects.delete(&list).is_err();
+            if has_failed {
                 self.leave_over(some.to_vec());
             }
         }
+        writing.skipped = if has_failed { (2 * writing.skipped + 1).min(SKIPS_MAX) } else { 0 };
+        writing.skips = writing.skipped;
         let leftovers = &mut *lock(&self.leftovers);
         leftovers.kept = leftovers.names.len();
     }

@@ -36,14 +36,14 @@ impl Loader {
 
     /// Waits a little for something to do, and does it. Returns whether there may be more to do.
     pub fn run(&mut self, now: impl Fn() -> Now) -> bool {
-        let task = self.tiered.next_task();
+        let task = self.tiered.next_task(&now);
         self.carry_out(task, now);
         !self.tiered.has_ended()
     }
 
     /// Does what there is to do next, if there is anything, and does not wait for it.
     pub fn step(&mut self, now: impl Fn() -> Now) {
-        let task = self.tiered.tasks().next(Duration::ZERO, || true);
+        let task = self.tiered.tasks().next(Duration::ZERO, || now().mono_ns, || true);
         self.carry_out(task, now);
     }
 
@@ -51,6 +51,7 @@ impl Loader {
         match task {
             Some(Task::LookUp(job)) => self.look_up(job, now),
             Some(Task::Leave(leaving)) => self.drop_item(leaving, now),
+            Some(Task::End(job)) => self.tiered.finish(job, Outcome::Failed, now()),
             None => {}
         }
     }
@@ -75,7 +76,7 @@ impl Loader {
     }
 
     fn look_up(&mut self, job: Job, now: impl Fn() -> Now) {
-        let mut outcome = Outcome::Failed;
+        let (mut outcome, mut is_of_key) = (Outcome::Failed, false);
         for _ in 0..TRIES_MAX {
             match self.tiered.tier().load(&job, now()) {
                 Ok(Loaded::Again) => {
@@ -87,7 +88,7 @@ impl Loader {
                     break;
                 }
                 Ok(Loaded::Item(stored)) => {
-                    outcome = self.install(&job, &stored, now());
+                    (outcome, is_of_key) = self.install(&job, &stored, now());
                     break;
                 }
                 Err(error) => {
@@ -97,7 +98,7 @@ impl Loader {
                         below.lead_again();
                         self.tiered.press_flusher();
                     }
-                    let is_of_key = matches!(error.failure, Failure::Corrupt | Failure::Permanent);
+                    is_of_key = matches!(error.failure, Failure::Corrupt | Failure::Permanent);
                     self.tiered.failed(error.to_string(), now(), is_of_key);
                     break;
                 }
@@ -106,25 +107,29 @@ impl Loader {
         if outcome != Outcome::Failed {
             self.tiered.succeeded();
         }
-        self.tiered.finish(job, outcome, now());
+        match is_of_key {
+            true => self.tiered.finish_later(job, now()),
+            false => self.tiered.finish(job, outcome, now()),
+        }
     }
 
-    /// Puts an item into memory, unless its key was changed since the lookup began.
-    fn install(&mut self, job: &Job, stored: &tier::Stored, now: Now) -> Outcome {
+    /// Puts an item into memory, unless its key was changed since the lookup began. Returns what came
+    /// of it, and whether it failed for a reason that concerns this key alone.
+    fn install(&mut self, job: &Job, stored: &tier::Stored, now: Now) -> (Outcome, bool) {
         self.worker.begin(now);
         let tier = self.tiered.tier().clone();
         let filled = self.worker.fill(job.key(), stored, now, &mut || tier.admits(job));
         self.worker.end();
         match filled {
-            Filled::Done | Filled::Stale | Filled::Refused => Outcome::Loaded,
+            Filled::Done | Filled::Stale | Filled::Refused => (Outcome::Loaded, false),
             Filled::NoSpace | Filled::TooLarge => {
                 let what = "memory has no space for a value from below".to_owned();
                 self.tiered.failed(what, now, true);
-                Outcome::Failed
+                (Outcome::Failed, true)
             }
             Filled::Later(_) => {
                 self.tiered.pause(now, SOON_NS);
-                Outcome::Failed
+                (Outcome::Failed, false)
             }
         }
     }

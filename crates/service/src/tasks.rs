@@ -15,6 +15,8 @@ pub(crate) enum Task {
     LookUp(Job),
     /// An item leaves memory.
     Leave(Leaving),
+    /// A lookup that has failed ends.
+    End(Job),
 }
 
 /// An item that is to leave memory.
@@ -39,12 +41,29 @@ pub(crate) struct Tasks {
 struct Queue {
     tasks: VecDeque<Task>,
     leaving: usize,
+    /// Lookups that have failed, and when each ends: the next one of its key begins after that.
+    resting: VecDeque<(u64, Job)>,
+}
+
+impl Queue {
+    /// How long until one that rests is to end.
+    fn rests(&self, now_ns: u64) -> Option<Duration> {
+        let first = self.resting.front();
+        first.map(|(until_ns, _)| Duration::from_nanos(until_ns.saturating_sub(now_ns)))
+    }
 }
 
 impl Tasks {
     /// Adds a lookup. How many there are is bounded by what is looked up at once.
     pub(crate) fn look_up(&self, job: Job) {
         self.lock().tasks.push_back(Task::LookUp(job));
+        self.has_some.notify_one();
+    }
+
+    /// Has a lookup that has failed end at a moment, no earlier than those before it. How many there
+    /// are is bounded by what is looked up at once.
+    pub(crate) fn end_at(&self, until_ns: u64, job: Job) {
+        self.lock().resting.push_back((until_ns, job));
         self.has_some.notify_one();
     }
 
@@ -75,10 +94,21 @@ impl Tasks {
     }
 
     /// The next one, for which it waits for `most`, or until it `has_ended`.
-    pub(crate) fn next(&self, most: Duration, has_ended: impl Fn() -> bool) -> Option<Task> {
+    pub(crate) fn next(
+        &self,
+        most: Duration,
+        now_ns: impl Fn() -> u64,
+        has_ended: impl Fn() -> bool,
+    ) -> Option<Task> {
+        let queue = self.lock();
+        let most = queue.rests(now_ns()).map_or(most, |rests| rests.min(most));
         let waits = |queue: &mut Queue| queue.tasks.is_empty() && !has_ended();
-        let waited = self.has_some.wait_timeout_while(self.lock(), most, waits);
-        waited.unwrap_or_else(PoisonError::into_inner).0.tasks.pop_front()
+        let waited = self.has_some.wait_timeout_while(queue, most, waits);
+        let mut queue = waited.unwrap_or_else(PoisonError::into_inner).0;
+        if queue.rests(now_ns()).is_some_and(|rests| rests.is_zero()) {
+            return queue.resting.pop_front().map(|(_, job)| Task::End(job));
+        }
+        queue.tasks.pop_front()
     }
 
     /// Wakes all that wait.
@@ -98,7 +128,7 @@ mod tests {
     #[test]
     fn items_leave_in_their_order_and_no_more_of_them_wait_than_there_are_places() {
         let tasks = Tasks::default();
-        let next = || match tasks.next(Duration::ZERO, || false) {
+        let next = || match tasks.next(Duration::ZERO, || 0, || false) {
             Some(Task::Leave(leaving)) => Some(leaving.version.raw()),
             _ => None,
         };

@@ -32,6 +32,9 @@ const PAUSE_NS: u64 = 50_000_000;
 /// How long a thread waits for a job, or for a sync, before it looks whether all has ended.
 const WAIT: Duration = Duration::from_millis(50);
 
+/// After how long a lookup ends that has failed for a reason that concerns its key alone.
+const FAILED_NS: u64 = 100_000_000;
+
 /// Wakes a worker: its parked requests run again.
 type Wake = Box<dyn Fn(WorkerId) + Send + Sync>;
 
@@ -441,8 +444,14 @@ impl Tiered {
     }
 
     /// What to do next, for which it waits a little.
-    pub(crate) fn next_task(&self) -> Option<Task> {
-        self.tasks.next(WAIT, || self.has_ended())
+    pub(crate) fn next_task(&self, now: impl Fn() -> Now) -> Option<Task> {
+        self.tasks.next(WAIT, || now().mono_ns, || self.has_ended())
+    }
+
+    /// Ends a lookup that has failed for a reason that concerns its key alone, a little later: a
+    /// request that waits for it begins another one then.
+    pub(crate) fn finish_later(&self, job: Job, now: Now) {
+        self.tasks.end_at(now.mono_ns + FAILED_NS, job);
     }
 }
 

@@ -47,7 +47,10 @@ pub(crate) fn claim(
     let name = || backend.name().to_owned();
     let is_other = || Err(TierError::OtherJournal { backend: name(), may_adopt: is_empty });
     if owner.is_none() && !is_empty {
-        return Err(TierError::OtherDatabase { backend: name() });
+        if !salvages {
+            return Err(TierError::OtherDatabase { backend: name() });
+        }
+        found.lost.push("all that was written back: the database is new".to_owned());
     }
     if owner.is_some() && !is_own && !(is_empty && adopts) {
         return is_other();

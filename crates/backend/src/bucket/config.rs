@@ -128,7 +128,7 @@ impl BucketConfig {
     fn s3(&self, endpoint: Option<&str>, variables: Variables<'_>) -> Result<Operator, Error> {
         let region = self.region.clone().or_else(|| variables("AWS_REGION"));
         let Some(region) = region.or_else(|| variables("AWS_DEFAULT_REGION")) else {
-            let what = "it has no region: set one, or AWS_REGION";
+            let what = "it has no region: set tier.bucket_region, or AWS_REGION";
             return Err(Error::new(ErrorKind::ConfigInvalid, what));
         };
         let mut s3 = opendal::services::S3::default().bucket(&self.bucket).root(&self.root);

@@ -409,6 +409,7 @@ impl<'a> Reading<'a> {
 
     /// Reads a segment. Returns the end of its whole batches.
     fn read(&mut self, segment: &Headed) -> Result<u32, RecoverError> {
+        self.check_length(segment)?;
         let (room, read) = self.bytes_of(segment, |_| false)?;
         let bytes = &room[..read];
         let mut end = SEGMENT_HEAD_BYTES;
@@ -432,8 +433,14 @@ impl<'a> Reading<'a> {
         let cut_here = |(of, at): &(&(u32, u32), &Spot)| {
             of.0 == segment.head.start && at.segment == segment.head.number
         };
+        let is_cut = |of: &(u32, u32)| self.cuts.contains_key(of);
         match of.or_else(|| self.cuts.iter().find(cut_here).map(|(of, _)| *of)) {
-            Some(of) if self.cuts.contains_key(&of) => self.check_cut(segment, of, end)?,
+            Some(of) if is_cut(&of) => {
+                // What stands there was written once more, or is nothing.
+                self.check_cut(segment, of, end)?;
+                self.room = room;
+                return Ok(end as u32);
+            }
             // Nothing that was durable is missing there; what was read is looked through anyway.
             None if segment.head.is_unused => self.look_ahead(segment, bytes, (end, read))?,
             _ => self.look_ahead(segment, bytes, (end, bytes_there(segment)?))?,
@@ -446,6 +453,16 @@ impl<'a> Reading<'a> {
         }
         self.room = room;
         Ok(end as u32)
+    }
+
+    /// A file has its length, durably, before it has the head that names it.
+    fn check_length(&mut self, segment: &Headed) -> Result<(), RecoverError> {
+        let Headed { name, file, head } = segment;
+        let there = file.bytes().map_err(disk(name.clone()))?;
+        if there >= head.bytes.into() || head.is_unused {
+            return Ok(());
+        }
+        self.corrupt(format!("{name} has {there} bytes, and had {}", head.bytes))
     }
 
     /// The whole batches of a segment that are read.

@@ -127,6 +127,8 @@ pub struct Life {
     pub sink: WorkerSink,
     /// When a flush of all is due; 0: there is none.
     pub due_s: u32,
+    /// Writes that were cut off, as the start has found.
+    pub torn: u64,
     ack: Ack,
     /// By slice.
     versions: Vec<u64>,
@@ -146,6 +148,7 @@ impl Life {
         let first = |_: SliceId| Version::from_raw(FIRST);
         let names = ([config.name; 16], [9; 16]);
         let mut recovered = Recovered::find(&disk, backend, config.tier(), names, first)?;
+        let torn = recovered.summary().torn;
         let due_s = recovered.end_due(now);
         let mut versions = Vec::with_capacity(SLICES);
         for (slice, begin, barrier) in recovered.slices() {
@@ -170,7 +173,7 @@ impl Life {
         let tier = recovered.begin(logs.clone(), None, now)?;
         let mut sink = WorkerSink::new(logs.clone());
         sink.set_observer(tier.clone());
-        Ok(Self { tier, lanes: logs, sink, due_s, ack: config.ack, versions })
+        Ok(Self { tier, lanes: logs, sink, due_s, torn, ack: config.ack, versions })
     }
 
     /// Up to where the level of the replies has passed each lane.

@@ -1,5 +1,6 @@
 //! What a random life meets too rarely.
 
+use crate::below::SimBackend;
 use crate::cell::{Cell, NOW, begin};
 use crate::life::{Config, Given, Unreadable};
 use crate::model::KeyModel;
@@ -594,6 +595,50 @@ fn a_segment_whose_first_batch_is_not_whole_is_not_taken_for_an_unused_one() {
     cell.disk.flip(&second, 8 * 1000);
     let begun = begin((&cell.disk, &cell.backend), &cell.config, &Given::new());
     assert!(matches!(begun, Err(TierError::Journal(_))), "what was durable is missed");
+}
+
+#[test]
+fn what_was_written_once_more_counts_as_no_write_that_was_cut_off() {
+    let mut cell = Cell::new(Config::shortest(2), 3);
+    for start in 0..4 {
+        cell.set(0, 100).expect("there is room");
+        cell.sync();
+        cell.begin_again();
+        assert_eq!(cell.life.torn, 0, "start {start}");
+    }
+}
+
+#[test]
+fn a_file_that_is_shorter_than_it_was_is_missed() {
+    let mut cell = Cell::new(Config::shortest(1), 12);
+    (0..12).for_each(|key| cell.set(key, 3_000).expect("there is room"));
+    cell.sync();
+    cell.end();
+    let bytes = cell.disk.bytes_of("segment-00000");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("it was written");
+    let file = tier::Disk::open(&cell.disk, "segment-00000").expect("it is there");
+    file.set_bytes(last as u64 - 20_000).expect("nothing fails");
+    let begun = begin((&cell.disk, &cell.backend), &cell.config, &cell.given);
+    let refused = begun.err().expect("some of it is gone").to_string();
+    assert!(refused.contains("segment-00000 has"), "{refused}");
+}
+
+#[test]
+fn what_a_journal_has_is_brought_into_a_new_database_where_that_is_wanted() {
+    let mut cell = Cell::new(Config::shortest(1), 12);
+    (0..12).for_each(|key| cell.set(key, 300).expect("there is room"));
+    cell.sync();
+    cell.end();
+    cell.backend = SimBackend::new(cell.disk.clone());
+    let begun = begin((&cell.disk, &cell.backend), &cell.config, &cell.given);
+    let refused = begun.err().expect("what was below is gone");
+    assert!(matches!(refused, TierError::OtherDatabase { .. }), "{refused}");
+    let config = Config { salvages: true, ..cell.config };
+    cell.life = begin((&cell.disk, &cell.backend), &config, &cell.given).expect("it is asked for");
+    assert_eq!(cell.life.tier.dirty(), 0);
+    cell.check();
+    cell.begin_again();
+    cell.check();
 }
 
 #[test]
