@@ -21,6 +21,7 @@ use crate::journal::{
 use crate::key::KeyHash;
 use crate::layers::{Layers, unreadable};
 use crate::stored::Stored;
+use crate::sync::lock;
 use base::{Effect, Now, SliceId, SliceRange, Version};
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -68,9 +69,18 @@ struct Gathered {
     read: usize,
     /// Whether the next group has a round of its own.
     is_whole: bool,
+    /// The first slices of the groups that rest, and where the first change of one lies in the
+    /// course that is gone through.
+    resting: HashSet<usize>,
+    held: Option<Spot>,
 }
 
 impl Gathered {
+    /// Nothing yet, and nothing of what rests.
+    fn new(layers: &Layers, now: Now) -> Self {
+        Self { resting: lock(&layers.held).resting(now.mono_ns), ..Self::default() }
+    }
+
     fn is_full(&self) -> bool {
         self.is_whole
             || self.bytes >= BYTES_MAX
@@ -83,10 +93,11 @@ impl Gathered {
     /// no other.
     fn carry_out(
         &self,
-        layers: &Layers,
+        (layers, now): (&Layers, Now),
         failed: &mut HashSet<KeyHash>,
     ) -> Result<(), BackendError> {
-        let group = |back: &&Back| layers.backend.group(back.hash.slice()).numbers().start;
+        let slices = |back: &&Back| layers.backend.group(back.hash.slice());
+        let group = |back: &&Back| slices(back).numbers().start;
         let mut order: Vec<&Back> = self.changes.iter().collect();
         order.sort_by_key(group);
         let (mut done, mut is_over) = (Ok(()), false);
@@ -95,6 +106,9 @@ impl Gathered {
             if let Err(error) = applied {
                 failed.extend(backs.iter().map(|back| back.hash));
                 is_over |= error.failure != Failure::Corrupt;
+                if error.failure == Failure::Corrupt && !slices(&backs[0]).is_empty() {
+                    lock(&layers.held).hold(group(&backs[0]), now.mono_ns);
+                }
                 done = done.and(Err(error));
             }
         }
@@ -164,8 +178,8 @@ pub struct Flushed {
 /// Writes back what has been durable since `before_ns`: as much as one call of the backend should
 /// take.
 pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed, BackendError> {
-    let mut gathered = Gathered::default();
-    let (mut reached, mut unread) = (Vec::new(), None);
+    let mut gathered = Gathered::new(layers, now);
+    let (mut gone, mut unread) = (Vec::new(), None);
     // Before anything is gathered: a touch that comes later stands after the end of its course.
     let ends =
         layers.journal.progress().courses().map(|course| (course, layers.journal.end_of(course)));
@@ -178,15 +192,13 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
                 continue;
             }
         };
-        if spot > layers.journal.progress().reached(course) {
-            reached.push((course, spot));
-        }
+        gone.push((course, spot, gathered.held.take()));
         if gathered.is_full() {
             break;
         }
     }
     let mut failed = HashSet::new();
-    let done = gathered.carry_out(layers, &mut failed);
+    let done = gathered.carry_out((layers, now), &mut failed);
     has_landed(layers, gathered.changes.iter().filter(|back| !failed.contains(&back.hash)));
     done?;
     // What had expired and was touched while it was removed below is gathered again.
@@ -197,6 +209,13 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
     if gathered.changes.iter().any(is_back) {
         return Ok(Flushed { has_more: true, ..gathered.flushed() });
     }
+    let mut held = lock(&layers.held);
+    let reached = gone.into_iter().filter_map(|(course, spot, at)| {
+        let spot = held.goes_on(course, spot, at)?;
+        (spot > layers.journal.progress().reached(course)).then_some((course, spot))
+    });
+    let reached: Vec<_> = reached.collect();
+    drop(held);
     layers.journal.set_reached(&reached);
     let has_freed = !reached.is_empty();
     unread.map_or(Ok(Flushed { has_freed, ..gathered.flushed() }), Err)
@@ -228,7 +247,7 @@ pub(crate) fn flush_through(
     now: Now,
 ) -> Result<(Flushed, Vec<Landed>), BackendError> {
     let Some(through) = layers.journal.through() else { return Ok(Default::default()) };
-    let (mut gathered, mut landed) = (Gathered::default(), Vec::new());
+    let (mut gathered, mut landed) = (Gathered::new(layers, now), Vec::new());
     let mut unread = None;
     for course in layers.journal.progress().courses() {
         let Course::Lane(lane) = course else { continue };
@@ -243,6 +262,9 @@ pub(crate) fn flush_through(
                 break;
             }
             let Some(of_key) = of_keys.remove(&hash) else { continue };
+            if gathered.resting.contains(&layers.backend.group(hash.slice()).numbers().start) {
+                continue;
+            }
             match gather_key(layers, (hash, &of_key), now, &mut gathered) {
                 Ok(true) => _ = keys.insert(hash),
                 Ok(false) => {}
@@ -254,7 +276,7 @@ pub(crate) fn flush_through(
         landed.push(Landed { lane, up_to, keys });
     }
     let mut failed = HashSet::new();
-    if let Err(error) = gathered.carry_out(layers, &mut failed) {
+    if let Err(error) = gathered.carry_out((layers, now), &mut failed) {
         landed.iter_mut().for_each(|it| it.keys.retain(|hash| !failed.contains(hash)));
         unread = Some(error);
     }
@@ -347,7 +369,7 @@ fn gather(
     (before_ns, now): (u64, Now),
     gathered: &mut Gathered,
 ) -> Result<Spot, BackendError> {
-    let mut spot = layers.journal.progress().reached(course);
+    let mut spot = lock(&layers.held).from(course, layers.journal.progress().reached(course));
     while !gathered.is_full() {
         let Some(segment) = layers.journal.segment_from(course, spot.segment) else { break };
         spot = spot.max(segment.begin());
@@ -451,6 +473,10 @@ fn gather_batch(
             return Ok(false);
         }
         let group = layers.backend.group(slice);
+        if gathered.resting.contains(&group.numbers().start) {
+            gathered.held.get_or_insert(Spot { segment, offset: begin });
+            continue;
+        }
         if !group.is_empty() && !gathered.groups.contains(&group.numbers().start) {
             if gathered.places.contains_key(&hash) {
                 continue;

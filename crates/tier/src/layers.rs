@@ -1,11 +1,13 @@
 //! The journal, the dirty index and what lies below, one under the other.
 
 use crate::backend::{Backend, BackendError, Failure};
+use crate::held::Held;
 use crate::in_ring::InRing;
 use crate::index::{Entry, Index, Kind};
 use crate::journal::Journal;
 use crate::key::{KeyHash, KeyHasher};
 use crate::stored::Stored;
+use crate::sync::Mutex;
 use base::{Now, SliceId, Version};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,6 +41,8 @@ pub(crate) struct Layers {
     /// Keys that were written back, and bytes of those: counted before a reply leaves that waits.
     pub(crate) flushed_keys: AtomicU64,
     pub(crate) flushed_bytes: AtomicU64,
+    /// What cannot be written back for a while.
+    pub(crate) held: Mutex<Held>,
     /// Is called with each key that was written back, and its version there.
     pub(crate) written_back: OnceLock<WrittenBack>,
 }
@@ -67,6 +71,7 @@ impl Layers {
             from_below,
             flushed_keys,
             flushed_bytes,
+            held: Mutex::default(),
             written_back,
         }
     }

@@ -15,8 +15,9 @@
 //! | `floors` | `disk`, `sync` | up to where records and barriers are void |
 //! | `led` | `sync` | which slices a cell of a ring leads |
 //! | `in_ring` | `floors`, `led`, `sync` | what the tier of a cell in a ring has besides |
-//! | `layers` | `backend`, `in_ring`, `index`, `journal`, `key`, `stored` | journal, index and backend, together |
-//! | `flusher` | `backend`, `index`, `journal`, `key`, `layers`, `stored` | how what is dirty is written back |
+//! | `layers` | `backend`, `held`, `in_ring`, `index`, `journal`, `key`, `stored`, `sync` | journal, index and backend, together |
+//! | `held` | `journal` | groups of keys that cannot be written back for a while |
+//! | `flusher` | `backend`, `index`, `journal`, `key`, `layers`, `stored`, `sync` | how what is dirty is written back |
 //! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
 //! | `error` | `backend`, `journal` | why there is no tier |
 //! | `claim` | `backend`, `error`, `journal` | whose what lies below is |
@@ -34,6 +35,7 @@ mod disk;
 mod error;
 mod floors;
 mod flusher;
+mod held;
 mod in_ring;
 mod index;
 mod journal;

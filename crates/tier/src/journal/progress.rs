@@ -7,7 +7,7 @@ use super::format::Spot;
 use crate::sync::{Mutex, lock};
 
 /// What is written back in one order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Course {
     /// What earlier starts have left.
     Earlier,

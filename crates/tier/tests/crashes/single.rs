@@ -798,7 +798,9 @@ fn what_is_not_what_was_written_below_stops_the_keys_of_its_group_alone() {
     cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Corrupt));
     cell.life.tier.flush_through(NOW).expect("some have landed");
     assert_eq!(cell.backend.memory.records().len(), 4, "all but those of one slice");
-    cell.life.tier.flush_through(NOW).expect("nothing fails any more");
+    cell.life.tier.flush_through(NOW).expect("it rests");
+    let later = base::Now { mono_ns: NOW.mono_ns + 6_000_000_000, ..NOW };
+    cell.life.tier.flush_through(later).expect("nothing fails any more");
     assert_eq!((cell.backend.memory.records().len(), cell.life.tier.dirty()), (5, 0));
     // A service that does not answer stops them all, and is not asked again at once.
     (0..5).for_each(|key| cell.set(key, 100).expect("there is room"));
@@ -806,6 +808,35 @@ fn what_is_not_what_was_written_below_stops_the_keys_of_its_group_alone() {
     cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Transient));
     cell.life.tier.flush_through(NOW).expect_err("none has landed");
     assert_eq!(cell.life.tier.dirty(), 5);
+}
+
+#[test]
+fn what_is_not_what_was_written_below_stops_no_other_key_that_is_written_back_later() {
+    for restarts in [false, true] {
+        let mut cell = Cell::new(Config::shortest(1), 5);
+        cell.backend.group_by(1);
+        (0..5).for_each(|key| cell.set(key, 100).expect("there is room"));
+        cell.sync();
+        cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Corrupt));
+        cell.life.tier.flush(NOW, true).expect_err("that of one slice");
+        for _ in 0..6 {
+            cell.life.tier.flush(NOW, true).expect("it rests, and the others go on");
+        }
+        assert_eq!((cell.backend.memory.records().len(), cell.life.tier.dirty()), (4, 1));
+        cell.set(1, 200).expect("there is room");
+        cell.sync();
+        cell.check();
+        if restarts {
+            cell.begin_again();
+            cell.check();
+        }
+        let later = base::Now { mono_ns: NOW.mono_ns + 6_000_000_000, ..NOW };
+        for _ in 0..6 {
+            cell.life.tier.flush(later, true).expect("nothing fails any more");
+        }
+        assert_eq!((cell.backend.memory.records().len(), cell.life.tier.dirty()), (5, 0));
+        cell.check();
+    }
 }
 
 /// What a barrier has ended is not read one by one where a group is gathered.

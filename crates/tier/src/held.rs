@@ -1,0 +1,61 @@
+//! Groups of keys of which what lies below is not what was written: they rest for a while, and all
+//! others are written back meanwhile.
+//!
+//! ```text
+//! course   ... written back | some are held, the others written back | not gone through
+//!                        reached                                   ahead
+//! ```
+//!
+//! A course is not reached beyond the first record that is held, so nothing of it is free.
+
+use crate::journal::{Course, Spot};
+use std::collections::{HashMap, HashSet};
+
+/// How long a group rests, in nanoseconds.
+const REST_NS: u64 = 5_000_000_000;
+
+/// The groups that rest, and how far courses were gone through beyond what is held of them.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    /// By the first slice of each, until when it rests.
+    groups: HashMap<usize, u64>,
+    ahead: HashMap<Course, Spot>,
+}
+
+impl Held {
+    /// The groups that still rest. Where one has rested, courses are gone through from what is held
+    /// of them on.
+    pub(crate) fn resting(&mut self, now_ns: u64) -> HashSet<usize> {
+        let before = self.groups.len();
+        self.groups.retain(|_, until_ns| now_ns < *until_ns);
+        if self.groups.len() < before {
+            self.ahead.clear();
+        }
+        self.groups.keys().copied().collect()
+    }
+
+    /// A group rests from now on.
+    pub(crate) fn hold(&mut self, group: usize, now_ns: u64) {
+        self.groups.insert(group, now_ns + REST_NS);
+    }
+
+    /// From where on a course is gone through that is `reached` up to there.
+    pub(crate) fn from(&self, course: Course, reached: Spot) -> Spot {
+        self.ahead.get(&course).copied().map_or(reached, |ahead| ahead.max(reached))
+    }
+
+    /// A course was gone through up to `spot`, and some of it is `held` from there on. Returns up to
+    /// where it is reached; `None`: that stays.
+    pub(crate) fn goes_on(
+        &mut self,
+        course: Course,
+        spot: Spot,
+        held: Option<Spot>,
+    ) -> Option<Spot> {
+        let is_ahead = self.ahead.contains_key(&course);
+        if is_ahead || held.is_some() {
+            self.ahead.insert(course, spot);
+        }
+        (!is_ahead).then_some(held.unwrap_or(spot))
+    }
+}
