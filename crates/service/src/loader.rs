@@ -113,8 +113,8 @@ impl Loader {
         }
     }
 
-    /// Puts an item into memory, unless its key was changed since the lookup began. Returns what came
-    /// of it, and whether it failed for a reason that concerns this key alone.
+    /// Puts an item into memory, unless its key was changed since the lookup began. Returns what
+    /// came of it, and whether it failed for a reason that concerns this key alone.
     fn install(&mut self, job: &Job, stored: &tier::Stored, now: Now) -> (Outcome, bool) {
         self.worker.begin(now);
         let tier = self.tiered.tier().clone();

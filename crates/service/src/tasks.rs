@@ -60,8 +60,8 @@ impl Tasks {
         self.has_some.notify_one();
     }
 
-    /// Has a lookup that has failed end at a moment, no earlier than those before it. How many there
-    /// are is bounded by what is looked up at once.
+    /// Has a lookup that has failed end at a moment, no earlier than those before it. How many
+    /// there are is bounded by what is looked up at once.
     pub(crate) fn end_at(&self, until_ns: u64, job: Job) {
         self.lock().resting.push_back((until_ns, job));
         self.has_some.notify_one();

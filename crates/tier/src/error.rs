@@ -65,8 +65,8 @@ impl fmt::Display for TierError {
             Self::OtherDatabase { backend } => write!(
                 f,
                 "the journal of this directory was written above another database, and {backend} \
-                 is new: set tier.database back, restore that database, or, where it is lost, bring \
-                 what the journal has into this one with --tier-salvage"
+                 is new: set tier.database back, restore that database, or, where it is lost, \
+                 bring what the journal has into this one with --tier-salvage"
             ),
             Self::NothingGiven { backend } => write!(
                 f,

@@ -44,8 +44,8 @@ impl Held {
         self.ahead.get(&course).copied().map_or(reached, |ahead| ahead.max(reached))
     }
 
-    /// A course was gone through up to `spot`, and some of it is `held` from there on. Returns up to
-    /// where it is reached; `None`: that stays.
+    /// A course was gone through up to `spot`, and some of it is `held` from there on. Returns up
+    /// to where it is reached; `None`: that stays.
     pub(crate) fn goes_on(
         &mut self,
         course: Course,

@@ -175,8 +175,8 @@ impl fmt::Display for RulesError {
                 write!(f, "there are {count} prefixes; name {PREFIXES_MAX} at most")
             }
             Self::InRing => f.write_str(
-                "the levels of a ring change when its cells start: start them one after the other with \
-                 the new ones and tier.change_levels",
+                "the levels of a ring change when its cells start: start them one after the other \
+                 with the new ones and tier.change_levels",
             ),
             Self::Kept => f.write_str(
                 "which keys are kept (the level none) is chosen when the cell starts: change \

@@ -503,7 +503,7 @@ impl Tier {
             member.lead_again();
         }
         let flushed = led.and(flushed)?;
-        if let Err(error) = self.layers.journal.roll_idle() {
+        if let Err(error) = journal::roll_idle(&self.layers.journal) {
             return Err(layers::unreadable(0, &error));
         }
         Ok(flushed)

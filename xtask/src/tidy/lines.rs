@@ -19,7 +19,7 @@ const PRODUCT: [&str; 15] = [
 /// The tier brought 9,000 of them, a ring above a bucket included, buckets 2,600, and the check of
 /// all that lies below 650; what readers and users of the ring and of `volvox ctl` have found,
 /// 700.
-const PRODUCT_MAX: usize = 58_850;
+const PRODUCT_MAX: usize = 59_150;
 /// Most lines of everything else, likewise; 4,300 of them are the simulator of rings, 3,100 the
 /// proof of rings of processes, and 1,700 that of the tier. It is on its way to 18,100.
 const OUTSIDE_MAX: usize = 31_700;

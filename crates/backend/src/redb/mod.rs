@@ -6,9 +6,9 @@
 //!
 //! Invariants: an apply is one transaction, which is durable when it returns. After an error of its
 //! file redb refuses all calls, so the backend closes it and opens it again in the next call, once
-//! in each. What was written and whose sync failed is written again before that. Opened
-//! after a failure or a crash, redb reads a few pages, or the whole file where an earlier release of
-//! this program wrote last; all calls wait for that.
+//! in each. What was written and whose sync failed is written again before that. Opened after a
+//! failure or a crash, redb reads a few pages, or the whole file where an earlier release of this
+//! program wrote last; all calls wait for that.
 //!
 //! redb can panic where the file is not what it wrote: after a disk that was full (its issue 620),
 //! or where bytes changed. A panic is caught and reported as an error, but in a program that is

@@ -32,8 +32,8 @@ const SEGMENT_NAME: &[u8] = b"VXSEGM";
 const BATCH_MAGIC: [u8; 4] = *b"VXB1";
 
 /// The byte of the head of a segment that says whether no batch of it is durable. The CRC leaves it
-/// out: it changes alone when the first batch is written, and a head of which that write has changed
-/// a part is whole. Its two values differ in four bits.
+/// out: it changes alone when the first batch is written, and a head is whole of which that write
+/// has changed a part. Its two values differ in four bits.
 const UNUSED_AT: usize = 37;
 const USED: u8 = 0;
 const UNUSED: u8 = 0xa5;

@@ -24,13 +24,15 @@
 //! | `layout` | `lane` | the length of segments, and how many there are |
 //! | `identity` | `format` | the name of the journal, and why it cannot be used |
 //! | `scan` | `format`, `identity` | the file of a segment, as a start reads it |
+//! | `heads` | `format`, `identity`, `scan` | the heads of the segments that there are |
 //! | `rewritten` | `format`, `identity`, `scan` | what was written once more, as a start takes it in |
 //! | `found` | `format`, `record`, `segments`, `states` | what an earlier start has left |
 //! | `streams` | `format` | how far a start has read each lane |
-//! | `recover` | `format`, `found`, `identity`, `record`, `rewritten`, `scan`, `segments`, `states`, `streams`, `unused` | how that is found |
+//! | `recover` | `format`, `found`, `heads`, `identity`, `record`, `rewritten`, `scan`, `segments`, `states`, `streams`, `unused` | how that is found |
 //! | `unused` | `segments` | what a start has made ready and not used |
 //! | `repair` | `format`, `lane`, `logged` | how it goes on after the disk has refused |
 //! | `give_up` | `format`, `lane` | how it says what is given up |
+//! | `rolling` | `format`, `lane`, `logged` | how lanes leave a segment that holds up others |
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
 
@@ -38,6 +40,7 @@ mod format;
 mod found;
 mod give_up;
 mod grants;
+mod heads;
 mod identity;
 mod lane;
 mod layout;
@@ -48,6 +51,7 @@ mod record;
 mod recover;
 mod repair;
 mod rewritten;
+mod rolling;
 mod scan;
 mod segments;
 mod states;
@@ -81,6 +85,7 @@ pub(crate) use promises::{promise, redeem};
 pub(crate) use record::{journaled, records};
 pub(crate) use recover::recover;
 pub(crate) use repair::sync;
+pub(crate) use rolling::roll_idle;
 pub(crate) use segments::Segment;
 use segments::{Segments, SegmentsConfig};
 use states::States;
@@ -710,43 +715,6 @@ impl Journal {
             open.map_or(0, |segment| segment.number())
         };
         self.of_lanes.iter().map(open).min().unwrap_or(0)
-    }
-
-    /// Lets lanes begin another segment whose open one is the oldest and is written back, where few
-    /// segments are left.
-    pub(crate) fn roll_idle(&self) -> io::Result<()> {
-        let segments = &self.shared.segments;
-        let are_enough = segments.left() * 2 > segments.config().count_max;
-        if are_enough || self.failure.get().is_some() {
-            return Ok(());
-        }
-        for lane in &self.of_lanes {
-            self.with_writer(lane, |writer| self.roll_if_idle(lane, writer))?;
-        }
-        Ok(())
-    }
-
-    fn roll_if_idle(&self, lane: &Lane, writer: &mut Writer) -> io::Result<()> {
-        if self.is_broken.load(Ordering::Acquire) {
-            // What begins before the END must end before it, too.
-            return Ok(());
-        }
-        let flushed = self.flushed(lane);
-        let is_idle = writer.open().is_none_or(|open| {
-            let end = open.written.load(Ordering::Acquire);
-            flushed >= Spot { segment: open.number(), offset: end }
-        });
-        if !is_idle {
-            return Ok(());
-        }
-        match writer.roll(self.with(lane), true) {
-            Ok(_) | Err(Stuck::NoSegment) => Ok(()),
-            Err(Stuck::Disk(error)) => {
-                // Its segment has no checkpoint.
-                self.breaks(&error);
-                Err(error)
-            }
-        }
     }
 
     /// The entry of the record at `place`. `None` if it is not there any more: its segment was used

@@ -14,12 +14,11 @@ use super::format::{
     Spot, decode_cuts, decode_slices,
 };
 use super::found::Found;
+use super::heads::{Heads, heads};
 use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
 use super::record::{TailBatch, gives_up, journaled, records};
 use super::rewritten::{AllRewritten, Rewritten};
-use super::scan::{
-    Headed, all_batches, batches, bytes_there, guess_head, heads_after, read_all, read_front,
-};
+use super::scan::{Headed, all_batches, batches, bytes_there, heads_after, read_all, read_front};
 use super::segments::{Left, Segment, is_segment};
 use super::states::{CEILING_STEP, first_state};
 use super::streams::{Open, Stream};
@@ -61,42 +60,7 @@ pub(crate) fn recover(
     };
     // What an earlier process has made and not synced is there, but it may not survive.
     disk_of.sync_directory().map_err(disk("the names of the files cannot be made durable"))?;
-    let mut free = Vec::new();
-    let mut headed = Vec::new();
-    for name in segments {
-        let file = disk_of.open(&name).map_err(disk(name.clone()))?;
-        let mut head = [0; SEGMENT_HEAD_BYTES];
-        let read = match file.read_at(0, &mut head) {
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
-            // That it is missing is found later.
-            Err(_) if salvages => Ok(None),
-            read => read.map(|()| SegmentHead::decode(&head)),
-        };
-        if SegmentHead::is_of_other_version(&head) {
-            let what = format!("{name} was written by another version of the journal");
-            return Err(RecoverError::Foreign(what));
-        }
-        match read.map_err(disk(name.clone()))? {
-            None => free.push((name, file)),
-            Some(head) if head.journal != journal => {
-                return Err(RecoverError::Foreign(format!("{name} belongs to another journal")));
-            }
-            Some(head) => headed.push(Headed { name, file, head }),
-        }
-    }
-    let mut lost = Vec::new();
-    if salvages {
-        let starts: BTreeSet<_> = headed.iter().map(|it| it.head.start).collect();
-        for (name, file) in std::mem::take(&mut free) {
-            match guess_head(&*file, journal, &starts) {
-                Some(head) => {
-                    lost.push(format!("the head of {name}, and nothing of its batches"));
-                    headed.push(Headed { name, file, head });
-                }
-                None => free.push((name, file)),
-            }
-        }
-    }
+    let Heads { mut headed, free, lost } = heads(disk_of, journal, segments, salvages)?;
     headed.sort_by_key(|it| (it.head.number, Reverse(it.head.start)));
     let reading = Reading::new(disk_of.clone(), journal, headed, free, (index, hasher, floors));
     Reading { lost: salvages.then_some(lost), ..reading }.finish(first)

@@ -183,8 +183,8 @@ pub static KEYS: &[Key] = keys! {
          those at the highest level do.";
     tier.journal "tier-journal" Rule { unit: Unit::Bytes, range: 19 * MIB..=TIB } =>
         "Most bytes of the journal, which holds what is not in the database yet. Changes wait when \
-         it is full. For each log it needs 19 MiB and 32 of the longest items. By default at most a \
-         tenth of the disk.";
+         it is full. For each log it needs 19 MiB and 32 of the longest items. By default at most \
+         a tenth of the disk.";
     tier.age_s "tier-age-s" Rule { unit: Unit::Seconds, range: 0..=86_400 } =>
         "Seconds that a change is in the journal, durably, before it is written to the database: a \
          key that changes again meanwhile is written once. By default 5, and 30 above a bucket.";

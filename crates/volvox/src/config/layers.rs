@@ -142,8 +142,8 @@ fn lower_to_log(loaded: &mut Loaded) {
     }
 }
 
-/// Where nobody has set how long a change waits, it waits longer for a bucket: the more keys share a
-/// page the fewer pages are written.
+/// Where nobody has set how long a change waits, it waits longer for a bucket: the more keys share
+/// a page the fewer pages are written.
 fn wait_for_pages(loaded: &mut Loaded) {
     let is_set = loaded.is_set("tier.age_s");
     let tier = &mut loaded.settings.tier;
