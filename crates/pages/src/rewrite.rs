@@ -227,3 +227,46 @@ fn put_pages(
         into.map.entries.push(Entry { first, page: id });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::MemoryObjects;
+    use crate::objects::Objects;
+    use base::SliceId;
+    use std::sync::Arc;
+
+    /// A key of a slice among these.
+    fn key(slices: std::ops::Range<usize>) -> Vec<u8> {
+        let mut keys = (0..).map(|number: u32| format!("key-{number}").into_bytes());
+        let is_one = |key: &Vec<u8>| slices.contains(&SliceId::of(key).index());
+        keys.find(is_one).expect("there are many keys")
+    }
+
+    #[test]
+    fn a_page_with_a_key_of_another_place_is_not_what_was_written() {
+        let objects: Arc<dyn Objects> = Arc::new(MemoryObjects::new());
+        let store = Store::new(objects.clone(), 0, 1);
+        let [first, second] = [1, 2].map(|number| Id { epoch: 1, number });
+        let [low, high] = [key(0..100), key(200..256)];
+        let lengths = Lengths { page_bytes: 1 << 16, apart_from: 1 << 16 };
+        for (id, of) in [(first, &low), (second, &low)] {
+            let row = Row { spot: Spot::of(of), content: Content::Here(b"record".to_vec()) };
+            let (name, bytes) = (name::page(0, id), page::encode((0, id), &[row]));
+            objects.create(&Object { name, bytes }).expect("nothing fails");
+        }
+        let entries = vec![
+            Entry { first: Spot::default(), page: first },
+            Entry { first: Spot::first_of(200), page: second },
+        ];
+        let run = Run { id: first, map: Map { entries } };
+        let rewritten = |key: &[u8]| {
+            let next = Next { spot: Spot::of(key), record: Some(b"other") };
+            let mut into = Rewritten::default();
+            rewrite(&store, &run, &[next], lengths, &mut into).map(|()| into.map.entries.len())
+        };
+        let failed = rewritten(&high).expect_err("its page has another's key").failure;
+        assert_eq!(failed, Failure::Corrupt);
+        assert_eq!(rewritten(&low), Ok(2), "no page is joined with it");
+    }
+}

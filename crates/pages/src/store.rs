@@ -33,7 +33,7 @@ pub(crate) struct Store {
 }
 
 impl Store {
-    fn new(objects: Arc<dyn Objects>, run: usize, epoch: u64) -> Self {
+    pub(crate) fn new(objects: Arc<dyn Objects>, run: usize, epoch: u64) -> Self {
         let (is_deposed, is_left) = (AtomicBool::new(false), AtomicBool::new(false));
         Self { objects, run, epoch, next: AtomicU64::new(0), is_deposed, is_left }
     }

@@ -24,7 +24,7 @@ use tier::{Ack, BackendError, FIRST_MAX, Flushed, Member, Recovered, Tier, TierC
 
 use super::database;
 use super::random::random;
-use crate::config::{Loaded, Origin, Settings, TierSettings, show_size};
+use crate::config::{Loaded, Settings, TierSettings, show_size};
 
 /// Threads that look up below.
 pub(super) const LOADERS: usize = 4;
