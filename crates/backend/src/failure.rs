@@ -78,6 +78,6 @@ mod tests {
         assert_eq!(check_key("x", &[0; 250]), Ok(()));
         let full = error("files in /d", Failure::Full, "cannot write k-a: no space");
         assert_eq!(full.what, "files in /d: cannot write k-a: no space; free space there");
-        assert!(error("x", Failure::Corrupt, "y").what.ends_with("start again without it"));
+        assert!(error("x", Failure::Corrupt, "y").what.ends_with("start with --tier-salvage"));
     }
 }

@@ -218,7 +218,11 @@ fn a_configuration_that_cannot_work_is_refused_with_the_remedy() {
         timeout: TIMEOUT,
     };
     let cases = [
-        (config.clone(), "s3://bucket: cannot use it: it has no region: set one, or AWS_REGION"),
+        (
+            config.clone(),
+            "s3://bucket: cannot use it: it has no region: set \
+             tier.bucket_region, or AWS_REGION",
+        ),
         (
             BucketConfig { root: "a/".to_owned(), ..config.clone() },
             "s3://bucket/a/: cannot use it: its root \"a/\" must be the beginning of a name, of at \

@@ -5,6 +5,7 @@
 use measure::rng::Rng;
 use pages::{Call, Fault, MemoryObjects, Pages, PagesConfig};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tier::{Backend, BackendError, Change, Failure};
 
 const KEYS: u32 = 10_000;
@@ -58,6 +59,29 @@ fn put_all(pages: &Pages, fill: u8) -> Result<(), BackendError> {
     let applied = pages.apply(&changes);
     pages.tidy();
     applied
+}
+
+/// Deletes that are refused are tried less and less often, and again once they are not.
+#[test]
+fn deletes_that_are_refused_wait_longer_and_longer() {
+    let objects = Arc::new(MemoryObjects::new());
+    let pages = begun(&objects, 150);
+    put_all(&pages, 0).unwrap();
+    let (first, calls) = (objects.names("page/").len(), Arc::new(AtomicU64::new(0)));
+    let refused = calls.clone();
+    objects.set_faults(move |call, _| {
+        let is_delete = call == Call::Delete;
+        refused.fetch_add(is_delete.into(), Ordering::Relaxed);
+        is_delete.then_some(Fault::Refused(Failure::Transient))
+    });
+    put_all(&pages, 1).unwrap();
+    let once = calls.load(Ordering::Relaxed);
+    (0..128).for_each(|_| pages.tidy());
+    let all = calls.load(Ordering::Relaxed);
+    assert!(once > 0 && all <= once * 8, "{all} deletes, {once} at first");
+    objects.set_faults(|_, _| None);
+    (0..128).for_each(|_| pages.tidy());
+    assert_eq!(objects.names("page/").len(), first);
 }
 
 #[test]

@@ -186,7 +186,7 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
         ("-o idle_timeout=x", "-o idle_timeout=x: idle_timeout=x: expected a whole number"),
         ("-o hashpower=64", "hashpower=64: out of range; choose a number from 12 to 32"),
         ("-o slab_automove=3", "slab_automove=3: out of range"),
-        ("-o ext_path=f:1g", "ext_path=f:1g: there is no storage below memory yet"),
+        ("-o ext_path=f:1g", "ext_path=f:1g: extstore has no counterpart"),
         ("-o proxy_config=f", "proxy_config=f: there is no proxy mode"),
         ("-o ssl_key=f", "ssl_key=f: TLS is not built in"),
         ("-o drop_privileges", "drop_privileges: no filter of system calls is built in"),
