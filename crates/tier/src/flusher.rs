@@ -203,8 +203,8 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
     done?;
     // What had expired and was touched while it was removed below is gathered again.
     let is_back = |back: &Back| {
-        let named = layers.index.get(back.hash);
-        back.record.is_none() && named.is_some_and(|named| named.place == back.place)
+        let is_it = |named: Entry| named.kind == Kind::Value && named.place == back.place;
+        back.record.is_none() && layers.index.get(back.hash).is_some_and(is_it)
     };
     if gathered.changes.iter().any(is_back) {
         return Ok(Flushed { has_more: true, ..gathered.flushed() });
