@@ -251,8 +251,9 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// A start that ended before it had written its END has changed nothing: its segments are free.
-    /// The END of any other says up to where the starts before it count.
+    /// A start that ended before it had written its END has changed nothing: its segments are free,
+    /// unless a later one has found that END. The END of any other says up to where the starts
+    /// before it count.
     fn drop_void_starts(&mut self) -> Result<(), RecoverError> {
         let (mut complete, mut rewritten) = (BTreeSet::new(), Vec::new());
         let segments = std::mem::take(&mut self.segments);
@@ -270,6 +271,9 @@ impl<'a> Reading<'a> {
                 complete.insert(segment.head.start);
                 self.ended.insert(segment.head.start);
                 let cuts = decode_cuts(payload).ok_or_else(|| says_nothing(&segment.name))?;
+                // It has found the END of each of these, which may not have been durable.
+                complete.extend(cuts.iter().map(|cut| cut.start));
+                self.ended.extend(cuts.iter().map(|cut| cut.start));
                 self.cuts.extend(cuts.into_iter().map(|cut| ((cut.start, cut.lane), cut.at)));
             }
             self.room = room;
