@@ -449,9 +449,9 @@ impl WorkerSink {
             let may_be = observer.allows(key.slice, changed, version) || !is_kept;
             may_be.then_some(version).ok_or(Refused::Full)
         };
-        let committed = match !is_kept {
-            true => stamp(),
-            false => self.commit_tagged(key, effect, stamp),
+        let committed = match is_kept {
+            true => self.commit_tagged(key, effect, stamp),
+            false => stamp(),
         };
         if committed.is_ok() && !is_of_memory {
             observer.changed(key.slice, effect.key);

@@ -35,7 +35,6 @@ const LEFTOVERS_MAX: usize = 65_536;
 const READ_AT_ONCE: usize = 8;
 /// Calls that delete nothing after one that failed, at most.
 const SKIPS_MAX: usize = 63;
-
 /// Times that a key is looked up while its page is replaced.
 const TRIES_MAX: usize = 16;
 
