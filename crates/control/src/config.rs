@@ -90,6 +90,9 @@ pub trait Plane: Send + Sync + 'static {
     /// As the primary of `range` in `epoch`, it may answer until `until_ns`.
     fn extend(&self, range: RangeId, epoch: u32, until_ns: u64);
 
+    /// A range that was sealed as `at` says is not handed over now, and is to be served again.
+    fn unseal(&self, at: Stamp);
+
     /// `cell` is ready to learn what the map of `version` wants it to.
     fn hear_ready(&self, cell: CellId, version: u64);
 
@@ -148,6 +151,20 @@ pub enum Seen {
         /// The range, as the operator has seen it.
         at: Stamp,
     },
+    /// An operator wants a copy to lead a range.
+    Moves {
+        /// The range, as the operator has seen it.
+        at: Stamp,
+        /// The copy.
+        cell: CellId,
+    },
+    /// A range that is to be handed over is served no more, and all copies have all of it.
+    Sealed {
+        /// The range, as it is in the map.
+        at: Stamp,
+    },
+    /// The cell begins to lead something, as soon as it may answer.
+    Begins,
     /// An operator says that the voters are lost for ever.
     Recovers {
         /// The version of the map from which this cell is to go on.

@@ -261,6 +261,7 @@ impl MemberLoop {
                     self.serve(member);
                 }
                 Effect::Beat { to, heartbeat } => self.hubs.beats.beat(to, heartbeat),
+                Effect::Unseal { at } => self.plane.unseal(at),
                 Effect::Propose { range, command } => {
                     let (quorum, events) = (self.quorum.clone(), self.events.clone());
                     self.runtime.spawn(async move {

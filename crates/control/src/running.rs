@@ -41,6 +41,16 @@ impl Control {
             Seen::Forgives { at } => {
                 let _ = events.try_send(Event::Forgives { at });
             }
+            Seen::Moves { at, cell } => {
+                let _ = events.try_send(Event::Moves { at, cell });
+            }
+            Seen::Sealed { at } => {
+                let _ = events.try_send(Event::Sealed { at });
+            }
+            // Any event has the plane know until when it may answer.
+            Seen::Begins => {
+                let _ = events.try_send(Event::Tick);
+            }
             Seen::Recovers { version } => {
                 // One that is under way is enough.
                 let _ = recovers.try_send(version);

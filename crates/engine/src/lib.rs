@@ -54,7 +54,7 @@ pub use engine::{Engine, Usage};
 pub use error::EngineError;
 pub use eviction::{Holdings, Left};
 pub use keys::{KEY_BYTES_MAX, Key};
-pub use local::{Counters, Local, Pin};
+pub use local::{Counters, Local, Moment, Pin};
 pub use obstacle::Obstacle;
 pub use raw::{bound_freed_memory, prefetch_bytes};
 pub use reading::{

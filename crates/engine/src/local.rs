@@ -63,6 +63,10 @@ struct State {
     scratch: Scratch,
 }
 
+/// A moment that passes: see [`Pin::moment`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment(u64);
+
 impl Drop for State {
     /// Ends the batch of a pin that was dropped; between batches it changes nothing.
     fn drop(&mut self) {
@@ -124,6 +128,19 @@ impl Pin {
         self.0.grace.unpin(self.0.slot);
         wait();
         self.renew();
+    }
+
+    /// The present moment. It has passed when every batch has ended that has begun before it, but
+    /// for the one of this pin: what is changed before it, all others see then.
+    #[must_use]
+    pub fn moment(&self) -> Moment {
+        Moment(self.grace().retire())
+    }
+
+    /// Whether a moment of an earlier batch has passed.
+    #[must_use]
+    pub fn has_passed(&self, moment: Moment) -> bool {
+        self.grace().horizon().has_passed(moment.0)
     }
 
     #[inline(always)]

@@ -370,7 +370,10 @@ impl Cells {
                 Follows::Member(Effect::Propose { range, command }) => {
                     self.coordinator.call(life, About::Range(range), command, scene);
                 }
-                // The process has done both.
+                // The process has done all of these.
+                Follows::Member(Effect::Unseal { at }) => {
+                    scene.say(|| format!("  cell {} serves again: {at:?}", life.cell + 1));
+                }
                 Follows::Member(Effect::Follow { second }) => self.follows(life, second, scene),
                 Follows::Member(Effect::Take { second }) => {
                     let is_wrong = self.is_wrong(second, scene);
@@ -455,6 +458,18 @@ impl Cells {
             Finding::Flushes(flush) => {
                 let command = Command::Flush { due_s: flush.due_s, at_s: flush.at_s };
                 self.coordinator.call(life, About::Flush(flush), command, scene);
+            }
+            Finding::Moves { at, cell } => {
+                let event = Box::new(ring::Event::Moves { at, cell });
+                scene.after(20_000, Event::Member(life, event));
+            }
+            Finding::Sealed { at } => {
+                scene.say(|| format!("  cell {cell}: sealed {at:?}"));
+                let event = Box::new(ring::Event::Sealed { at });
+                scene.after(20_000, Event::Member(life, event));
+            }
+            Finding::Begins => {
+                scene.after(20_000, Event::Member(life, Box::new(ring::Event::Tick)));
             }
             Finding::Forgives { at } => {
                 let event = Box::new(ring::Event::Forgives { at });

@@ -70,6 +70,7 @@ mod history;
 mod linear;
 mod losing;
 mod net;
+mod operator;
 mod outside;
 mod process;
 mod scene;

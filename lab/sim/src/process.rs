@@ -21,7 +21,7 @@ use crate::scene::{Event, Life, PipeId, Scene, cell_id};
 use crate::threads::Threads;
 use crate::worker::Worker;
 use base::{ExpiryClock, MemoryBudget};
-use ring::{CellId, Effect, Map, Member, RangeId};
+use ring::{CellId, Effect, Map, Member, RangeId, Stamp};
 use service::{Cell, Finding, Keeper, RingCell, RingIdentity, RingService, Service};
 use session::{Bounds, Handler, Reply, Resources, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
@@ -38,6 +38,7 @@ const STEP_NS: u64 = 200_000;
 enum ToKeeper {
     Adopt(Arc<Map>, BTreeMap<RangeId, u64>),
     Ready(CellId, u64),
+    Unseal(Stamp),
 }
 
 /// What follows from a step for the rest of the world.
@@ -316,6 +317,7 @@ impl Process {
         match self.to_keeper.pop_front() {
             Some(ToKeeper::Adopt(map, holds)) => self.keeper.adopt(map, holds, now),
             Some(ToKeeper::Ready(cell, version)) => self.keeper.hear_ready(cell, version),
+            Some(ToKeeper::Unseal(at)) => self.keeper.unseal(at, now),
             None => {}
         }
         let is_busy = self.keeper.tend(now);
@@ -444,6 +446,7 @@ impl Process {
                     self.expiry.take(*second, mono_ns);
                     self.adopt();
                 }
+                Effect::Unseal { at } => self.to_keeper.push_back(ToKeeper::Unseal(*at)),
                 Effect::Beat { .. } | Effect::Propose { .. } => {}
             }
         }

@@ -58,6 +58,8 @@ pub(crate) enum Event {
     Fault,
     /// A fault ends, by its number.
     Mend(u64),
+    /// An operator wants something of the ring.
+    Order,
     /// A machine goes off.
     GoesOff(usize),
     /// A cell starts again.

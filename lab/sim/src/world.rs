@@ -28,6 +28,7 @@ use crate::history::{Answer, Ask, Entry, History};
 use crate::linear::{Found, search};
 use crate::losing;
 use crate::net::Net;
+use crate::operator::Operator;
 use crate::process::Process;
 use crate::scene::{Event, Life, Scene, cell_id, index_of};
 use crate::trace::Trace;
@@ -98,6 +99,8 @@ pub struct Report {
     /// Copies that were left when a primary was replaced, and those of them that were still in sync
     /// when the next cell had learned.
     pub left: [u64; 2],
+    /// Ranges that were handed over: those of the replaced primaries that had stopped before.
+    pub moves: u64,
     /// Ranges that were lost.
     pub losses: u64,
     /// Ranges that an operator has forgiven.
@@ -140,6 +143,7 @@ struct World {
     clients: Vec<Client>,
     history: History,
     faults: Faults,
+    operator: Option<Operator>,
     names: Arc<[String]>,
     steps_max: u64,
     phase: Phase,
@@ -263,6 +267,8 @@ impl World {
         let phase = Phase::Faults;
         let begun = BTreeSet::new();
         let fault = None;
+        // What lies above a tier is not handed over.
+        let operator = if tier { None } else { Operator::of(seed, FAULTS_NS, &mut scene) };
         Self {
             scene,
             cells,
@@ -270,6 +276,7 @@ impl World {
             clients,
             history,
             faults,
+            operator,
             names,
             steps_max,
             phase,
@@ -340,6 +347,13 @@ impl World {
             Event::Start(life) => cells.say_started(life, scene),
             Event::Fault => faults.begin(cells, scene),
             Event::Mend(number) => faults.mend(number, cells, scene),
+            Event::Order => {
+                if let Some(operator) =
+                    self.operator.as_mut().filter(|_| self.phase == Phase::Faults)
+                {
+                    operator.order(cells, scene);
+                }
+            }
             Event::GoesOff(cell) => faults.goes_off(cell, cells, scene),
             Event::Restart(cell) => cells.restart(cell, scene),
             Event::Calm => {
@@ -638,6 +652,7 @@ impl World {
             faults: self.faults.counts,
             promotions: self.cells.coordinator.promotions,
             left: self.cells.coordinator.left,
+            moves: self.cells.coordinator.moves,
             losses: self.cells.coordinator.losses,
             forgiven: self.cells.coordinator.forgiven,
             drops: processes.map(Process::drops).sum(),

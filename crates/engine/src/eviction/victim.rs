@@ -157,11 +157,13 @@ pub(super) fn process<S: EffectSink>(
     subject: &Subject,
 ) -> Result<bool, Refused> {
     let Some(key) = subject.key else { return Ok(true) };
-    let reserved = match work.items.slices().is_copy(key.slice) {
+    // Asked once: a slice may become a copy meanwhile.
+    let is_copy = work.items.slices().is_copy(key.slice);
+    let reserved = match is_copy {
         true => Ok(()),
         false => work.sink.reserve(key.slice, Space::Removal),
     };
-    let processed = process_key(work, walk, subject, key, reserved);
+    let processed = process_key(work, walk, subject, (key, is_copy), reserved);
     work.items.index().resizing(key.slice).adjust(work.pin.grace());
     processed
 }
@@ -170,7 +172,7 @@ fn process_key<S: EffectSink>(
     work: &mut Work<'_, S>,
     walk: &mut Walk,
     subject: &Subject,
-    id: KeyId,
+    (id, is_copy): (KeyId, bool),
     reserved: Result<(), Refused>,
 ) -> Result<bool, Refused> {
     let addr = subject.addr;
@@ -179,16 +181,16 @@ fn process_key<S: EffectSink>(
     let Some(place) = subject.find(items, &chain, id) else { return Ok(true) };
     let current = items.current(&chain, place);
     let words = work.items.segments().item(addr).head().used_words();
-    let decision = match decide(work, walk, words, id, &current) {
+    let decision = match decide(work, walk, words, (id, is_copy), &current) {
         Decision::Drop { .. } if reserved.is_err() => Decision::Keep { freq: current.slot.freq() },
         decision => decision,
     };
     if let Decision::Keep { freq } = decision {
-        if keep(work, walk, &mut chain, (&current, id), subject, freq) {
+        if keep(work, walk, &mut chain, (&current, id, is_copy), subject, freq) {
             return Ok(true);
         }
         let is_changed = items.segments().header_of(current.addr).keeps_items();
-        let must_stay = !work.may_evict || is_changed || items.slices().is_copy(id.slice);
+        let must_stay = !work.may_evict || is_changed || is_copy;
         if must_stay || items.segments().counts().limbo > 0 {
             return Ok(false);
         }
@@ -198,9 +200,9 @@ fn process_key<S: EffectSink>(
         Decision::Drop { removal } => removal,
         Decision::Keep { .. } => Removal::Evicted,
     };
-    if let Err(refused) = drop_item(work, &mut chain, &current, id, removal) {
+    if let Err(refused) = drop_item(work, &mut chain, &current, (id, is_copy), removal) {
         let freq = current.slot.freq();
-        let kept = keep(work, walk, &mut chain, (&current, id), subject, freq);
+        let kept = keep(work, walk, &mut chain, (&current, id, is_copy), subject, freq);
         return if kept { Ok(true) } else { Err(refused) };
     }
     if removal == Removal::Evicted {
@@ -218,13 +220,13 @@ fn keep<S>(
     work: &mut Work<'_, S>,
     walk: &mut Walk,
     chain: &mut Chain<'_>,
-    (current, id): (&Current<'_>, KeyId),
+    (current, id, is_copy): (&Current<'_>, KeyId, bool),
     subject: &Subject,
     freq: u64,
 ) -> bool {
     let Subject { addr, chunk, .. } = *subject;
     let pool = match walk.victim {
-        _ if work.items.slices().is_copy(id.slice) => Pool::Copies,
+        _ if is_copy => Pool::Copies,
         Victim { compact: true, pool: Pool::Small, .. } => Pool::Small,
         _ => Pool::Main,
     };
@@ -253,7 +255,7 @@ fn drop_item<S: EffectSink>(
     work: &mut Work<'_, S>,
     chain: &mut Chain<'_>,
     current: &Current<'_>,
-    id: KeyId,
+    (id, is_copy): (KeyId, bool),
     removal: Removal,
 ) -> Result<(), Refused> {
     let mut name = work.pin.take_scratch();
@@ -261,7 +263,7 @@ fn drop_item<S: EffectSink>(
         current.item.append_key(current.head, &mut name.bytes);
     }
     let key = Key { id, bytes: &name.bytes };
-    let removed = if work.items.slices().is_copy(id.slice) {
+    let removed = if is_copy {
         work.items.remove(work.pin, chain, &key, current, removal, &mut NoSink)
     } else {
         work.items.remove(work.pin, chain, &key, current, removal, work.sink)
@@ -275,15 +277,15 @@ fn decide<S>(
     work: &Work<'_, S>,
     walk: &mut Walk,
     words: usize,
-    key: KeyId,
+    (id, is_copy): (KeyId, bool),
     current: &Current<'_>,
 ) -> Decision {
-    if !work.items.alive(current.item, current.head, key.slice, work.now) {
+    if !work.items.alive(current.item, current.head, id.slice, work.now) {
         return Decision::Drop { removal: Removal::Expired };
     }
     let freq = current.slot.freq();
     let is_changed = work.items.segments().header_of(current.addr).keeps_items();
-    if walk.victim.compact || is_changed || work.items.slices().is_copy(key.slice) {
+    if walk.victim.compact || is_changed || is_copy {
         return Decision::Keep { freq };
     }
     if walk.victim.pool == Pool::Small {

@@ -214,6 +214,58 @@ fn a_copy_is_promoted_and_the_old_primary_learns_again() {
     assert_eq!(parts(&map.ranges[0]), (2, vec![1], None, 2));
 }
 
+#[test]
+fn a_range_is_handed_over_to_a_copy_in_sync_and_its_primary_stays_one() {
+    let mut map = formed(3, 2);
+    let stamp = |map: &Map| map.ranges[0].stamp();
+    let refused = |map: &mut Map, command: &dyn Fn(super::Stamp) -> Command| {
+        let at = stamp(map);
+        match map.apply(&command(at)) {
+            Verdict::Refused(why) => Some(why),
+            Verdict::Applied { .. } => None,
+        }
+    };
+    let moves = |cell: u32| move |at| Command::Move { at, cell: CellId(cell) };
+    let hands = |cell: u32| move |at| Command::HandOver { at, cell: CellId(cell) };
+    for cell in [1, 3, 9] {
+        assert_eq!(refused(&mut map, &moves(cell)), Some(Refusal::NotEligible), "{cell}");
+    }
+    assert_eq!(refused(&mut map, &hands(2)), Some(Refusal::NotEligible), "nobody wants that");
+    assert_eq!(refused(&mut map, &moves(2)), None);
+    assert_eq!(refused(&mut map, &moves(2)), Some(Refusal::Busy));
+    assert_eq!(refused(&mut map, &hands(3)), Some(Refusal::NotEligible));
+    assert_eq!(refused(&mut map, &hands(2)), None);
+    assert_eq!(parts(&map.ranges[0]), (2, vec![1], None, 2));
+    assert!(map.ranges[0].is_handed_over && map.ranges[0].moves_to.is_none());
+    // A primary that is replaced has handed over nothing, and moves nothing.
+    assert_eq!(refused(&mut map, &moves(1)), None);
+    let promotes = |at| Command::Promote { at, cell: CellId(1), why: Why::Silent };
+    assert_eq!(refused(&mut map, &promotes), None);
+    assert!(!map.ranges[0].is_handed_over && map.ranges[0].moves_to.is_none());
+    assert_eq!(refused(&mut map, &moves(1)), Some(Refusal::NotEligible));
+    for learner in [2, 3] {
+        let learns = |at| Command::Learn { at, cell: CellId(learner) };
+        let admits = |at| Command::Admit { at, cell: CellId(learner) };
+        let drops = |at| Command::Drop { at, cell: CellId(learner), why: Why::Silent };
+        assert_eq!(refused(&mut map, &learns), None);
+        assert_eq!(refused(&mut map, &moves(learner)), Some(Refusal::NotEligible));
+        assert_eq!(refused(&mut map, &admits), None);
+        assert_eq!(refused(&mut map, &moves(learner)), None);
+        assert_eq!(refused(&mut map, &drops), None);
+        assert_eq!(map.ranges[0].moves_to, None, "it is dropped");
+    }
+    // One of three copies is missing.
+    let mut map = formed(3, 3);
+    let drops = |at| Command::Drop { at, cell: CellId(3), why: Why::Silent };
+    assert_eq!(refused(&mut map, &drops), None);
+    assert_eq!(refused(&mut map, &moves(2)), Some(Refusal::Busy));
+    // Above a tier it is not possible yet.
+    let mut map = formed(2, 2);
+    let started = Started { has_tier: true, ..started(1) };
+    assert!(is_applied(&mut map, Command::Start { cell: CellId(2), started }));
+    assert_eq!(refused(&mut map, &moves(2)), Some(Refusal::AboveTier));
+}
+
 /// What the range will be compared with after one more change.
 fn bumped(map: &Map) -> super::Stamp {
     let stamp = map.ranges[0].stamp();
@@ -238,7 +290,7 @@ fn a_new_life_proves_that_the_one_before_has_ended() {
 }
 
 fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
-    let kind = prop_oneof![0_u8..=7, Just(1), Just(7), Just(7)];
+    let kind = prop_oneof![0_u8..=9, Just(1), Just(7), Just(7), Just(8), Just(9)];
     proptest::collection::vec((kind, any::<u8>(), any::<u8>(), any::<bool>()), 0..200)
 }
 
@@ -268,6 +320,8 @@ proptest! {
                 3 => Command::Drop { at, cell, why: Why::Silent },
                 4 => Command::Learn { at, cell },
                 5 => Command::Admit { at, cell },
+                8 => Command::Move { at, cell },
+                9 => Command::HandOver { at, cell },
                 7 => {
                     let started = Started { has_journal: true, ..started(life + 1) };
                     Command::Start { cell, started }

@@ -80,6 +80,11 @@ fn cause(before: &Map, command: &Command) -> String {
         },
         Command::Learn { at, .. } => format!("range {} lacks a copy", at.range),
         Command::Admit { cell, .. } => format!("cell {cell} has everything"),
+        Command::Move { at, .. } => format!("an operator moves range {}", at.range),
+        Command::HandOver { at, .. } => match before.range(at.range) {
+            Some(range) => format!("cell {} hands it over", range.primary),
+            None => "the primary hands it over".to_owned(),
+        },
         Command::Forgive { at, .. } => format!("an operator forgives range {}", at.range),
         Command::Flush { .. } => "a client asks for flush_all".to_owned(),
         Command::Settle { .. } => "the outcome of a proposal was unknown".to_owned(),
@@ -114,7 +119,9 @@ mod tests {
         apply(&mut map, &|map| Command::Drop { at: stamp(map), cell: b, why: Why::Refuses });
         apply(&mut map, &|map| Command::Learn { at: stamp(map), cell: c });
         apply(&mut map, &|map| Command::Admit { at: stamp(map), cell: c });
-        apply(&mut map, &|map| Command::Promote { at: stamp(map), cell: c, why: Why::Broken });
+        apply(&mut map, &|map| Command::Move { at: stamp(map), cell: c });
+        apply(&mut map, &|map| Command::HandOver { at: stamp(map), cell: c });
+        apply(&mut map, &|map| Command::Promote { at: stamp(map), cell: a, why: Why::Broken });
         apply(&mut map, &|_| Command::Start { cell: a, started: started(2) });
         apply(&mut map, &|_| Command::Start { cell: a, started: started(2) });
         apply(&mut map, &|map| Command::Settle { at: stamp(map) });
@@ -127,7 +134,9 @@ mod tests {
             "cell 1 finds: cell 2 takes no more changes",
             "range 1 lacks a copy",
             "cell 3 has everything",
-            "cell 3 finds: the connections of cell 1 are broken",
+            "an operator moves range 1",
+            "cell 1 hands it over",
+            "cell 1 finds: the connections of cell 3 are broken",
             "cell 1 has started again",
             "cell 1 repeats its start",
             "the outcome of a proposal was unknown",
@@ -136,7 +145,7 @@ mod tests {
         ];
         assert_eq!(seen, causes);
         let all = Change::of(&Map::new(7, 3, 2), &map, None);
-        assert_eq!((all.before, all.version), (0, 12));
+        assert_eq!((all.before, all.version), (0, 14));
         assert_eq!(all.cause, "all that followed map 0");
     }
 }

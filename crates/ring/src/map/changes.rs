@@ -84,6 +84,13 @@ fn of_range(old: &Range, new: &Range, wanted: u8, lines: &mut Vec<String>) {
         }
         _ => {}
     }
+    match (old.moves_to, new.moves_to) {
+        (None, Some(cell)) => lines.push(format!("range {id}: it is to move to cell {cell}")),
+        (Some(cell), None) if new.primary != cell => {
+            lines.push(format!("range {id}: it does not move to cell {cell}"));
+        }
+        _ => {}
+    }
     let (had, has) = (old.in_sync().count(), new.in_sync().count());
     if has < had && has < usize::from(wanted) {
         let copies = if has == 1 { "copy" } else { "copies" };

@@ -145,6 +145,21 @@ pub enum Command {
         /// The learner.
         cell: CellId,
     },
+    /// A copy in sync is to lead the range: its primary hands it over.
+    Move {
+        /// What the proposer has seen.
+        at: Stamp,
+        /// The copy.
+        cell: CellId,
+    },
+    /// The primary has ended its log of the range, and all that are in sync have all of it: the
+    /// copy to which it is to move leads it from now on, and the primary is a copy.
+    HandOver {
+        /// What the primary has seen.
+        at: Stamp,
+        /// The copy.
+        cell: CellId,
+    },
     /// An operator says that all copies are lost: `cell` begins again, with an empty range.
     Forgive {
         /// What the operator has seen.
@@ -179,6 +194,10 @@ pub enum Refusal {
     NoCell,
     /// The cell has no such part in the range, or has one already.
     NotEligible,
+    /// A cell learns the range, or it is being handed over, or it lacks a copy.
+    Busy,
+    /// The range lies above a tier.
+    AboveTier,
     /// A life of the cell has begun that is later.
     OldLife,
     /// There are [`CELLS_MAX`](crate::CELLS_MAX) cells.
@@ -220,6 +239,10 @@ impl fmt::Display for Refusal {
             Self::NoRange => "there is no such range",
             Self::NoCell => "there is no such cell",
             Self::NotEligible => "the cell has no part in the range that allows it",
+            Self::Busy => {
+                "the range lacks a copy, or is being handed over already: try again later"
+            }
+            Self::AboveTier => "a range above a tier cannot be handed over",
             Self::OldLife => "the cell has started again since",
             Self::TooManyCells => "the ring has had as many cells as it can",
             Self::TooManyEpochs => "the range has had as many primaries as it can",

@@ -84,6 +84,13 @@ pub struct Range {
     /// it drops these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub journals: Vec<CellId>,
+    /// The copy that is to lead it: the primary hands it over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves_to: Option<CellId>,
+    /// Whether the primary before has handed it over: it had ended its log, and all that were in
+    /// sync had all of it.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub is_handed_over: bool,
     /// Whether nobody leads it until an operator forgives it: its last copy has lost its journal,
     /// and what lies below may be older, and have what was deleted.
     #[serde(default, skip_serializing_if = "is_no")]
@@ -154,6 +161,8 @@ impl Range {
         }
         self.epoch += 1;
         self.is_recovered = false;
+        self.is_handed_over = false;
+        self.moves_to = None;
         self.waits_for_operator = false;
         self.primary = primary;
         self.copies.retain(|copy| *copy != primary);
@@ -173,6 +182,7 @@ impl Range {
         self.copies.retain(|copy| *copy != cell);
         self.journals.retain(|it| *it != cell);
         self.learner = self.learner.filter(|learner| *learner != cell);
+        self.moves_to = self.moves_to.filter(|to| *to != cell);
         self.changes();
     }
 
@@ -327,6 +337,8 @@ impl Map {
             Command::Drop { at, cell, .. } => self.drop_copy(at, cell).map(|()| None),
             Command::Learn { at, cell } => self.learn(at, cell).map(|()| None),
             Command::Admit { at, cell } => self.admit(at, cell).map(|()| None),
+            Command::Move { at, cell } => self.order_move(at, cell).map(|()| None),
+            Command::HandOver { at, cell } => self.hand_over(at, cell).map(|()| None),
             Command::Forgive { at, cell } => self.forgive(at, cell).map(|()| None),
             Command::Flush { due_s, at_s } => self.flush(due_s, at_s).map(|()| None),
             Command::Settle { at } => self.range_at(at).map(|range| range.changes()).map(|()| None),
@@ -407,6 +419,8 @@ impl Map {
             losses: 0,
             is_recovered: false,
             journals: Vec::new(),
+            moves_to: None,
+            is_handed_over: false,
             waits_for_operator: false,
             recoveries: 0,
         };
@@ -479,6 +493,42 @@ impl Map {
         range.learner = None;
         range.copies.push(cell);
         range.changes();
+        Ok(())
+    }
+
+    /// A range that heals is not moved: the copy that it gets would begin once more.
+    fn order_move(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
+        let (wanted, cells) = (self.copies_wanted, self.cells.len());
+        let has_tier = |cell: CellId| self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
+        let has_tier = has_tier(cell);
+        let range = self.range_at(at)?;
+        if !range.copies.contains(&cell) || range.waits_for_operator {
+            return Err(Refusal::NotEligible);
+        }
+        if has_tier {
+            return Err(Refusal::AboveTier);
+        }
+        let lacks = range.is_short(wanted.min(u8::try_from(cells).unwrap_or(u8::MAX)));
+        if lacks || range.learner.is_some() || range.moves_to.is_some() {
+            return Err(Refusal::Busy);
+        }
+        if range.has_had_all_epochs() {
+            return Err(Refusal::TooManyEpochs);
+        }
+        range.moves_to = Some(cell);
+        range.changes();
+        Ok(())
+    }
+
+    fn hand_over(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
+        let range = self.range_at(at)?;
+        if range.moves_to != Some(cell) || !range.copies.contains(&cell) {
+            return Err(Refusal::NotEligible);
+        }
+        let before = range.primary;
+        range.begins_epoch(cell)?;
+        range.is_handed_over = true;
+        range.copies.push(before);
         Ok(())
     }
 

@@ -95,6 +95,19 @@ pub enum Event {
         /// The range, as the operator has seen it.
         at: Stamp,
     },
+    /// An operator wants a copy to lead a range.
+    Moves {
+        /// The range, as the operator has seen it.
+        at: Stamp,
+        /// The copy.
+        cell: CellId,
+    },
+    /// This cell has ended its log of a range that it is to hand over, and all that are in sync
+    /// have all of it. It serves it no more, until [`Effect::Unseal`] or another map.
+    Sealed {
+        /// The range, as the map has it.
+        at: Stamp,
+    },
     /// Whether this cell leads the agreement.
     Leads(bool),
     /// This cell holds nothing but what the map of this version assigns to it.
@@ -124,6 +137,11 @@ pub enum Effect {
     Follow {
         /// The second.
         second: u32,
+    },
+    /// The range is not handed over now, which is certain: serve it again.
+    Unseal {
+        /// The range, as it was sealed.
+        at: Stamp,
     },
     /// Propose this. [`Event::Proposed`] follows.
     Propose {

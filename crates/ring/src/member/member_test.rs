@@ -54,6 +54,8 @@ struct Cells {
     /// What is proposed, and is not applied.
     held: Vec<(CellId, RangeId, Command)>,
     holds_proposals: bool,
+    /// What is to be served again.
+    unsealed: Vec<(CellId, Stamp)>,
     /// Nothing is evicted.
     keeps_all: bool,
 }
@@ -82,6 +84,7 @@ impl Cells {
             forgotten,
             lives,
             held,
+            unsealed: Vec::new(),
             holds_proposals: false,
             keeps_all: false,
         }
@@ -101,6 +104,7 @@ impl Cells {
                     self.held.push((to, range, command));
                 }
                 Effect::Propose { range, command } => self.propose(to, range, command),
+                Effect::Unseal { at } => self.unsealed.push((to, at)),
                 // What a clock does with it has tests of its own.
                 Effect::Take { .. } | Effect::Follow { .. } => {}
             }
@@ -802,6 +806,69 @@ fn a_range_that_waits_for_an_operator_is_forgiven_also_where_its_cells_run() {
     let range = cells.map.range(FIRST).expect("a range");
     assert_eq!((range.primary, range.losses, range.waits_for_operator), (C, 1, false));
     assert!(cells.may_answer(C, FIRST));
+}
+
+#[test]
+fn a_range_is_handed_over_once_its_primary_has_stopped_and_who_leads_it_then_waits_for_no_lease() {
+    let mut cells = Cells::new(3);
+    cells.run(SILENCE_NS);
+    let at = cells.map.ranges[0].stamp();
+    cells.event(C, Event::Moves { at: Stamp { config: 9, ..at }, cell: B });
+    cells.event(C, Event::Sealed { at });
+    assert_eq!(cells.map.ranges[0].moves_to, None, "the range is another one");
+    cells.event(C, Event::Moves { at, cell: B });
+    assert_eq!(cells.map.ranges[0].moves_to, Some(B));
+    cells.event(A, Event::Sealed { at });
+    cells.run(BEAT_NS);
+    assert_eq!(cells.primary(FIRST), A, "it was sealed by an earlier map");
+    let at = cells.map.ranges[0].stamp();
+    cells.event(A, Event::Sealed { at });
+    let range = &cells.map.ranges[0];
+    assert_eq!((range.primary, &range.copies[..], range.moves_to), (B, &[A][..], None));
+    assert!(range.is_handed_over && range.epoch == at.epoch + 1);
+    assert!(cells.members[&B].hold_until_ns(FIRST) <= cells.now_ns);
+    assert!(cells.may_answer(B, FIRST) && !cells.may_answer(A, FIRST));
+    // It is one of a promotion before that may still hold a lease.
+    let range = &cells.map.ranges[1];
+    let (at, cell) = (range.stamp(), C);
+    assert_eq!((range.primary, &range.copies[..]), (B, &[C][..]));
+    cells.propose(C, at.range, Command::Promote { at, cell, why: Why::Broken });
+    let held_ns = cells.members[&C].hold_until_ns(at.range);
+    assert!(held_ns > cells.now_ns);
+}
+
+#[test]
+fn what_is_not_handed_over_for_certain_is_served_again_and_what_is_in_doubt_is_not() {
+    for outcome in [Outcome::Unavailable, Outcome::Unknown] {
+        let mut cells = Cells::new(3);
+        let at = cells.map.ranges[0].stamp();
+        cells.event(A, Event::Moves { at, cell: B });
+        let at = cells.map.ranges[0].stamp();
+        cells.holds_proposals = true;
+        cells.event(A, Event::Sealed { at });
+        let held = std::mem::take(&mut cells.held);
+        assert_eq!(held, [(A, FIRST, Command::HandOver { at, cell: B })]);
+        cells.event(A, Event::Proposed { range: FIRST, outcome });
+        let is_certain = outcome == Outcome::Unavailable;
+        assert_eq!(cells.unsealed.contains(&(A, at)), is_certain);
+        // Where it is certain, nothing is proposed before it is sealed again; else it is settled.
+        cells.run(BEAT_NS);
+        let settles = [(A, FIRST, Command::Settle { at })];
+        assert_eq!(cells.held, if is_certain { &[][..] } else { &settles[..] });
+    }
+}
+
+#[test]
+fn a_range_does_not_move_to_a_copy_that_is_silent() {
+    let mut cells = Cells::new(3);
+    let at = cells.map.ranges[0].stamp();
+    cells.event(A, Event::Moves { at, cell: B });
+    cells.end(B);
+    let at = cells.map.ranges[0].stamp();
+    cells.run(SHRINK_NS + 2 * TICK_NS);
+    cells.event(A, Event::Sealed { at });
+    let range = &cells.map.ranges[0];
+    assert_eq!((range.primary, range.moves_to, range.is_handed_over), (A, None, false));
 }
 
 #[test]

@@ -25,6 +25,8 @@ struct Open {
     recoveries: u64,
     /// Whom it would replace.
     replaces: Option<CellId>,
+    /// Whether it hands the range over.
+    hands_over: bool,
     state: State,
 }
 
@@ -60,12 +62,15 @@ impl Proposals {
         let promotes = matches!(command, Command::Promote { .. });
         let replaces = promotes.then_some(range.primary);
         let recoveries = Agreement::recoveries(map.version);
-        let open = Open { at: range.stamp(), recoveries, replaces, state: State::Proposed };
-        self.0.insert(range.id, open);
+        let hands_over = matches!(command, Command::HandOver { .. });
+        let (at, state) = (range.stamp(), State::Proposed);
+        self.0.insert(range.id, Open { at, recoveries, replaces, hands_over, state });
     }
 
-    pub(super) fn ended(&mut self, range: RangeId, outcome: Outcome, now_ns: u64) {
-        let Some(open) = self.0.get_mut(&range) else { return };
+    /// What came of a proposal. Returns what was to be handed over, where it is certain that it is
+    /// not.
+    pub(super) fn ended(&mut self, range: RangeId, outcome: Outcome, now_ns: u64) -> Option<Stamp> {
+        let open = self.0.get_mut(&range)?;
         let was_unsettled = matches!(open.state, State::Unsettled(_));
         open.state = match outcome {
             Outcome::Decided(Verdict::Applied { version, .. }) => State::Applied(version),
@@ -74,6 +79,8 @@ impl Proposals {
             Outcome::Unavailable if !was_unsettled => State::Refused(now_ns + AGAIN_NS),
             Outcome::Unknown | Outcome::Unavailable => State::Unsettled(now_ns + AGAIN_NS),
         };
+        let is_certain = outcome == Outcome::Unavailable && !was_unsettled;
+        (open.hands_over && is_certain).then_some(open.at)
     }
 
     /// Forgets those that are over, as `map` shows.

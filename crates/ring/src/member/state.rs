@@ -58,6 +58,8 @@ pub struct Member {
     time: RingTime,
     /// Learners that have caught up, by range.
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
+    /// Ranges that this cell is to hand over, and serves no more.
+    sealed: BTreeMap<RangeId, Stamp>,
     /// Copies that take no more.
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,
     choice: Choice,
@@ -99,6 +101,7 @@ impl Member {
             newer: Newer::default(),
             time: RingTime::new(knows_time, now),
             ready: BTreeMap::new(),
+            sealed: BTreeMap::new(),
             refusing: BTreeMap::new(),
             choice: Choice::default(),
             holds: BTreeMap::new(),
@@ -156,7 +159,10 @@ impl Member {
                 self.beats.hurry();
             }
             Event::Proposed { range, outcome } => {
-                self.proposals.ended(range, outcome, now.mono_ns);
+                if let Some(at) = self.proposals.ended(range, outcome, now.mono_ns) {
+                    self.sealed.remove(&range);
+                    effects.push(Effect::Unseal { at });
+                }
             }
             Event::CaughtUp { at, cell } => {
                 // One that comes late may be about an earlier time in which it was a learner.
@@ -173,6 +179,16 @@ impl Member {
                 }
             }
             Event::Forgives { at } => self.forgive(at, now, effects),
+            Event::Moves { at, cell } => {
+                if self.map.range(at.range).is_some_and(|range| range.stamp() == at) {
+                    self.open(Command::Move { at, cell }, at, effects);
+                }
+            }
+            Event::Sealed { at } => {
+                if self.map.range(at.range).is_some_and(|range| range.stamp() == at) {
+                    self.sealed.insert(at.range, at);
+                }
+            }
             Event::Ready(version) => self.ready_version = version,
             Event::Memory(memory) => {
                 self.free_bytes = memory.free_bytes;
@@ -300,8 +316,10 @@ impl Member {
                 if range.primary == self.me {
                     self.shown_s.insert(range.id, self.time.shown_by_others_s());
                 }
+                // One that has handed it over had stopped before.
+                let has_stopped = range.is_handed_over && range.epoch == before.epoch + 1;
                 // Also where another cell leads it now: this one may follow soon.
-                if let Some(peer) = self.peers.get(before.primary) {
+                if let Some(peer) = self.peers.get(before.primary).filter(|_| !has_stopped) {
                     let until_ns = peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS;
                     let hold = self.holds.entry(range.id).or_default();
                     let is_over = hold.until_ns <= now.mono_ns;
@@ -318,6 +336,7 @@ impl Member {
         let stands = |id: &RangeId, at: Stamp| map.range(*id).is_some_and(|it| it.stamp() == at);
         self.ready.retain(|id, (at, _)| stands(id, *at));
         self.refusing.retain(|id, (at, _)| stands(id, *at));
+        self.sealed.retain(|id, at| stands(id, *at));
         self.map = map;
         self.newer.adopt();
         self.beats.hurry();
@@ -412,9 +431,17 @@ impl Member {
             range.waits_for_operator
                 || range.in_sync().chain(range.journals.iter().copied()).all(is_lost)
         };
-        let Some(range) = range.filter(are_lost) else { return };
-        if !self.proposals.is_open(range.id) {
-            let command = Command::Forgive { at, cell: self.me };
+        if range.is_some_and(|range| are_lost(&range)) {
+            self.open(Command::Forgive { at, cell: self.me }, at, effects);
+        }
+    }
+
+    /// Proposes what an operator wants of a range that has the stamp `at`, unless a proposal about
+    /// it is open.
+    fn open(&mut self, command: Command, at: Stamp, effects: &mut Vec<Effect>) {
+        if let Some(range) = self.map.range(at.range)
+            && !self.proposals.is_open(range.id)
+        {
             self.proposals.open(&self.map, range, &command);
             effects.push(Effect::Propose { range: at.range, command });
         }
@@ -425,7 +452,8 @@ impl Member {
         if range.waits_for_operator {
             None
         } else if range.primary == self.me {
-            self.drops(range, now).or_else(|| self.admits(range, now)).or_else(|| {
+            let first = self.drops(range, now).or_else(|| self.hands_over(range));
+            first.or_else(|| self.admits(range, now)).or_else(|| {
                 let among = (&*self.map, self.me, &self.peers);
                 let cell = self.choice.of(range, among, now.mono_ns)?;
                 Some(Command::Learn { at: range.stamp(), cell })
@@ -479,6 +507,12 @@ impl Member {
         let mut others = range.copies.iter().copied().chain(range.learner);
         let (cell, why) = others.find_map(|cell| Some((cell, lost(cell)?)))?;
         Some(Command::Drop { at: range.stamp(), cell, why })
+    }
+
+    /// The end of a hand-over: this cell has stopped to serve the range before.
+    fn hands_over(&self, range: &Range) -> Option<Command> {
+        let (at, cell) = (range.stamp(), range.moves_to?);
+        (self.sealed.get(&range.id) == Some(&at)).then_some(Command::HandOver { at, cell })
     }
 
     fn admits(&self, range: &Range, now: Now) -> Option<Command> {

@@ -100,6 +100,21 @@ pub enum Finding {
         /// The range, as that operator has seen it.
         at: Stamp,
     },
+    /// An operator wants a copy to lead a range.
+    Moves {
+        /// The range, as that operator has seen it.
+        at: Stamp,
+        /// The copy.
+        cell: CellId,
+    },
+    /// A range that is to be handed over is sealed: this cell serves it no more, and all copies have
+    /// all of it. [`Keeper::unseal`](super::Keeper::unseal) has it served again.
+    Sealed {
+        /// The range, as it is in the map.
+        at: Stamp,
+    },
+    /// It begins to lead something, as soon as it may answer.
+    Begins,
     /// An operator says that the voters are lost for ever: this cell goes on without them.
     Recovers {
         /// The version of the map from which it goes on.

@@ -1,7 +1,8 @@
 //! `stats ring`: the map that this cell goes by, and what it does itself. `stats ring log`: how the
 //! map has changed. `stats ring key KEY`: what this cell itself holds of a key; with a `b` after
-//! it, KEY is in base64. `stats ring forgive RANGE EPOCH CONFIG` and `stats ring recover VERSION`
-//! are no reports: an operator says that all copies of a range are lost, or that the voters are.
+//! it, KEY is in base64. `stats ring forgive RANGE EPOCH CONFIG`, `stats ring move RANGE EPOCH
+//! CONFIG CELL` and `stats ring recover VERSION` are no reports: an operator says that all copies of
+//! a range are lost, that a copy is to lead it, or that the voters are lost.
 
 use super::cell::{Finding, RingCell};
 use super::history::Past;
@@ -26,7 +27,18 @@ pub(crate) fn report(
         (Some(b"log"), None, _) => log(ring, out),
         (Some(b"forgive"), Some(range), Some(epoch)) => {
             match stamp([Some(range), Some(epoch), words.next()]) {
-                Some(at) => forgive(ring, at, out),
+                Some(at) => orders(ring, at, Finding::Forgives { at }, out),
+                None => out.extend_from_slice(Refusal::BadFormat.line()),
+            }
+            return;
+        }
+        (Some(b"move"), Some(range), Some(epoch)) => {
+            let at = stamp([Some(range), Some(epoch), words.next()]);
+            let cell = number(words.next()).and_then(|cell| u32::try_from(cell).ok());
+            match at.zip(cell) {
+                Some((at, cell)) => {
+                    orders(ring, at, Finding::Moves { at, cell: CellId(cell) }, out)
+                }
                 None => out.extend_from_slice(Refusal::BadFormat.line()),
             }
             return;
@@ -118,6 +130,9 @@ fn ranges(ring: &RingCell, (map, past): (&Map, &Past), now: Now, out: &mut Vec<u
         stat("primary", &range.primary);
         stat("copies", &list(range.copies.iter().copied()));
         stat("learner", &list(range.learner));
+        if let Some(cell) = range.moves_to {
+            stat("moves_to", &cell);
+        }
         if range.waits_for_operator {
             stat("waits_for_operator", &"yes");
         }
@@ -175,15 +190,15 @@ fn stamp(words: [Option<&[u8]>; 3]) -> Option<Stamp> {
     Some(Stamp { range: RangeId(range), epoch, config: config? })
 }
 
-/// Passes on that all copies of a range are lost. `OK` means that it is proposed, unless one of
-/// them was heard shortly before.
-fn forgive(ring: &RingCell, at: Stamp, out: &mut Vec<u8>) {
+/// Passes on what an operator wants of a range. `OK` means that it is proposed, unless the member
+/// knows better: that a copy that is said to be lost was heard shortly before.
+fn orders(ring: &RingCell, at: Stamp, finding: Finding, out: &mut Vec<u8>) {
     if !ring.cell.options().allow_flush {
         out.extend_from_slice(reply::FLUSH_DISABLED);
     } else if ring.map().range(at.range).is_none_or(|range| range.stamp() != at) {
         out.extend_from_slice(b"CLIENT_ERROR the range has changed; look again\r\n");
     } else {
-        ring.find(Finding::Forgives { at });
+        ring.find(finding);
         out.extend_from_slice(reply::OK);
     }
 }

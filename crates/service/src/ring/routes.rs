@@ -136,6 +136,8 @@ mod tests {
             losses: number,
             is_recovered: false,
             journals: Vec::new(),
+            moves_to: None,
+            is_handed_over: false,
             waits_for_operator: false,
             recoveries: 0,
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use control::{Plane, Seen};
 use drivers::Clock;
-use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId};
+use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId, Stamp};
 use service::{Flushing, Keeper, RingCell};
 use session::WorkerId;
 
@@ -28,6 +28,7 @@ const MESSAGES_MAX: usize = 1024;
 enum Message {
     Adopt(Arc<Map>, BTreeMap<RangeId, u64>),
     Ready(CellId, u64),
+    Unseal(Stamp),
     End,
 }
 
@@ -104,6 +105,7 @@ fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, cloc
                 keeper.adopt(map, holds, clock.now());
             }
             Ok(Message::Ready(cell, version)) => keeper.hear_ready(cell, version),
+            Ok(Message::Unseal(at)) => keeper.unseal(at, clock.now()),
             Ok(Message::End) | Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
@@ -123,6 +125,11 @@ impl Plane for Keeping {
 
     fn extend(&self, range: RangeId, epoch: u32, until_ns: u64) {
         self.ring.extend(range, epoch, until_ns);
+    }
+
+    fn unseal(&self, at: Stamp) {
+        // An error means that the cell ends.
+        let _ = self.messages.send(Message::Unseal(at));
     }
 
     /// Each heartbeat says it: the thread is woken only by what is new.

@@ -138,6 +138,9 @@ impl Joining {
                 find_by(&finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
             }
             Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
+            Finding::Moves { at, cell } => find_by(&finds, Seen::Moves { at, cell }),
+            Finding::Sealed { at } => find_by(&finds, Seen::Sealed { at }),
+            Finding::Begins => find_by(&finds, Seen::Begins),
             // It has not said who it is.
             Finding::Broken { cell: CellId(0), what } => {
                 broken.warn(&format!("a connection to ring.links: {what}"));

@@ -18,6 +18,7 @@ use super::learners::{Learners, Stepped};
 use super::led::led;
 use super::part::{Part, PartChange};
 use super::readers::Readers;
+use super::sealing::Sealing;
 use super::settling::Settling;
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::copies::Exchange;
@@ -27,7 +28,7 @@ use crate::ring::terms::Term;
 use crate::worker::Worker;
 use base::{Now, SliceRange};
 use engine::Role;
-use ring::{CellId, Map, Range, RangeId};
+use ring::{CellId, Map, Range, RangeId, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tier::Member;
@@ -54,6 +55,9 @@ pub struct Keeper {
     exchanging: Vec<Exchanging>,
     learners: Learners,
     readers: Readers,
+    sealing: Sealing,
+    /// What this cell is to lead that was handed over to it.
+    continues: BTreeSet<RangeId>,
     /// By range, until when nothing is committed of what this cell begins to lead.
     until_ns: BTreeMap<RangeId, u64>,
     /// By range: how often the ids of what was asked for were lost with it, and the version of the
@@ -104,6 +108,8 @@ impl Keeper {
             exchanging: Vec::new(),
             learners: Learners::default(),
             readers: Readers::default(),
+            sealing: Sealing::default(),
+            continues: BTreeSet::new(),
             until_ns: BTreeMap::new(),
             losses: BTreeMap::new(),
             begun: Vec::new(),
@@ -154,8 +160,20 @@ impl Keeper {
             below.set_owner(identity.ring, identity.cell.0);
         }
         self.begin_parts(now);
+        let _ = self.sealing.begin(&led(&map, &self.parts, &self.ring.terms), now);
         self.publish();
         self.worker.end();
+    }
+
+    /// A range that was sealed with the stamp `at` is not handed over now: it is served again.
+    pub fn unseal(&mut self, at: Stamp, now: Now) {
+        if let (Some(_), Some(range)) = (self.sealing.end(at, false, now), self.map.range(at.range))
+        {
+            self.begun.push(range.slices());
+            self.worker.begin(now);
+            self.publish();
+            self.worker.end();
+        }
     }
 
     /// The map that it goes by.
@@ -198,7 +216,14 @@ impl Keeper {
         }
         let (map, ring) = (self.map.clone(), self.ring.clone());
         let led = led(&map, &self.parts, &ring.terms);
-        let has_flushed = flushes::carry_out(&led, (&map, &ring), &mut self.worker, now);
+        if self.sealing.begin(&led, now) {
+            self.publish();
+        }
+        let with = (&self.readers, !self.old_routes.is_empty());
+        let is_sealing = self.sealing.step(&led, with, (&ring, &mut self.worker), now);
+        let open = led.iter().copied().filter(|it| !self.sealing.has(it.range.id));
+        let open: Vec<_> = open.collect();
+        let has_flushed = flushes::carry_out(&open, (&map, &ring), &mut self.worker, now);
         let has_settled = self.settling.step(&ring, &mut self.worker, now);
         let Stepped { changes, goes_on: is_learning } =
             self.learners.step(&led, &ring, &mut self.worker, now);
@@ -214,15 +239,27 @@ impl Keeper {
                 ring.mail_appended(lane.index());
             }
         }
-        is_emptying || is_learning || is_exchanging
+        is_emptying || is_learning || is_exchanging || is_sealing
     }
 
     /// Ends what this cell was to `range`, where that has changed, and notes what it is to be.
     /// `lasts`: the range was not lost meanwhile.
     fn changes_part(&mut self, range: &Range, lasts: bool, now: Now) {
-        let before = self.parts.get(&range.id).copied();
-        let wanted = Part::wanted(range, self.ring.identity.cell);
-        let change = Part::change(before, wanted, (range.primary, range.epoch), lasts);
+        let (me, before) = (self.ring.identity.cell, self.parts.get(&range.id).copied());
+        let wanted = Part::wanted(range, me);
+        let sealed = self.sealing.end(range.stamp(), true, now);
+        let of = match before {
+            Some(Part::Primary { term: Term { epoch, .. }, .. }) if sealed == Some(true) => {
+                Some(Part::Copy { primary: me, epoch, is_begun: true })
+            }
+            _ => before,
+        };
+        if sealed.is_some() && before.zip(wanted).is_some_and(|(it, new)| it == new.begun()) {
+            // It leads it still, and is to serve it again.
+            self.begun.push(range.slices());
+            return;
+        }
+        let change = Part::change(of, wanted, range, lasts);
         // What an earlier life has journaled of it.
         let is_first = self.known.insert(range.id) && self.ring.cell.tiered().is_some();
         let is_kept = range.journals.contains(&self.ring.identity.cell);
@@ -241,11 +278,12 @@ impl Keeper {
                 self.parts.extend(wanted.map(|part| (range.id, part.begun())));
                 return;
             }
-            PartChange::Stays(_) | PartChange::BeginsEmpty => {}
+            PartChange::Stays(_) | PartChange::Continues | PartChange::BeginsEmpty => {}
         }
         if let Some(Part::Primary { term, .. }) = before {
-            self.end_term(term, now);
+            self.end_term(term, sealed == Some(true), now);
         }
+        self.continues.remove(&range.id);
         self.ring.origins.seal(range.slices());
         if self.ring.exchanges.end(range.id) {
             self.jump(range, COUNTER_JUMP);
@@ -253,6 +291,7 @@ impl Keeper {
         self.exchanging.retain(|it| it.range != range.id);
         let leads = range.primary == self.ring.identity.cell;
         match self.ring.below() {
+            _ if change == PartChange::Continues => {}
             _ if matches!(change, PartChange::Stays(_)) => {
                 self.promoted.insert(range.id, Promoted::Begins);
             }
@@ -272,6 +311,8 @@ impl Keeper {
         };
         if let PartChange::Stays(of) = change {
             self.begin_exchange(range, of, now);
+        } else if change == PartChange::Continues {
+            self.continues.extend(leads.then_some(range.id));
         } else if leads && range.epoch > 1 {
             // Others have led it, and have given numbers that nobody knows any more.
             self.jump(range, self.ring.random() % RANDOM_JUMP_MAX);
@@ -411,7 +452,8 @@ impl Keeper {
             self.readers.let_go(term, &lanes);
             return false;
         };
-        self.jump(range, if range.epoch > 1 { COUNTER_JUMP } else { 0 });
+        let continues = range.epoch == 1 || self.continues.remove(&range.id);
+        self.jump(range, if continues { 0 } else { COUNTER_JUMP });
         if let Some(tiered) = self.ring.cell.tiered() {
             let engine = self.ring.cell.engine();
             if let Some(below) = tiered.member() {
@@ -426,13 +468,14 @@ impl Keeper {
         self.begun.push(range.slices());
         self.ring.log.set_doubt(level, false);
         self.ring.log.set_alone(level, true);
+        self.ring.find(Finding::Begins);
         true
     }
 
-    /// This cell leads no more: what waits for it is in doubt from now on.
-    fn end_term(&mut self, term: Term, now: Now) {
+    /// This cell leads no more: what waits for it is in doubt from now on, unless it `is_sealed`.
+    fn end_term(&mut self, term: Term, is_sealed: bool, now: Now) {
         let Some(level) = self.ring.terms.end(term, now.mono_ns) else { return };
-        self.ring.log.set_doubt(level, true);
+        self.ring.log.set_doubt(level, !is_sealed);
         if let (Some(below), Some(range)) = (self.ring.below(), self.map.range(term.range)) {
             below.leave(range.slices());
         }
@@ -462,7 +505,8 @@ impl Keeper {
         let (engine, pin) = self.worker.engine();
         self.begun.drain(..).for_each(|slices| engine.set_role(pin, slices, Role::Primary));
         flushes::stop(&led, &map, &ring);
-        let serves = |range: &Range| self.readers.all_read(range.id) && range.journals.is_empty();
+        let is_open = |range: &Range| range.journals.is_empty() && !self.sealing.has(range.id);
+        let serves = |range: &Range| self.readers.all_read(range.id) && is_open(range);
         let lost_at = |range: &Range| self.losses.get(&range.id).map_or(0, |(_, version)| *version);
         let routes = Routes::of(&map, me, &ring.terms, serves, lost_at);
         ring.set_map(map.clone());
@@ -496,6 +540,7 @@ impl Keeper {
             || !has_all
             || !self.old_routes.is_empty()
             || self.learners.go_on()
+            || self.sealing.goes_on()
             || led.iter().any(|it| stops_soon(it.level) || !it.range.journals.is_empty())
     }
 }

@@ -1,8 +1,8 @@
 //! Keeps the cell as the map wants it: what it leads, copies, learns and drops.
 //!
 //! To read it, begin with `keeper` and `part`; then `readers`, who reads the logs and what replies
-//! wait for, and `learners`. What takes several steps is `emptying`, `exchanging`, `hold`, and
-//! `learning` with its `walk`.
+//! wait for, and `learners`. What takes several steps is `emptying`, `exchanging`, `hold`,
+//! `sealing`, and `learning` with its `walk`.
 
 mod cut;
 mod emptying;
@@ -17,6 +17,7 @@ mod learning;
 mod led;
 mod part;
 mod readers;
+mod sealing;
 mod settling;
 mod walk;
 

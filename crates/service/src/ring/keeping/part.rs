@@ -23,13 +23,15 @@ pub(crate) enum PartChange {
     Joins,
     /// It stays in sync under a new primary, which may be itself. The named one has led the range.
     Stays(CellId),
+    /// The same, and all have all of what the one before has handed over.
+    Continues,
     /// Whatever it has of the range is of no use.
     BeginsEmpty,
 }
 
 impl Part {
-    /// What changes for a cell that was `before` and is `wanted` to be, where the range is led by
-    /// `leads` in an epoch. `lasts`: it was not lost meanwhile.
+    /// What changes for a cell that was `before` and is `wanted` to be to `range`. `lasts`: it was
+    /// not lost meanwhile. One that has led it, and has sealed it, is given as its own copy.
     ///
     /// Maps may have been skipped: a learner may have become a copy, and then the primary. Nobody
     /// becomes a copy without having seen the map that makes it learn, so one who was on the way in
@@ -37,9 +39,10 @@ impl Part {
     pub(crate) fn change(
         before: Option<Self>,
         wanted: Option<Self>,
-        (leads, now): (CellId, u32),
+        range: &Range,
         lasts: bool,
     ) -> PartChange {
+        let (leads, now) = (range.primary, range.epoch);
         if before.zip(wanted).is_some_and(|(before, wanted)| before.begun() == wanted.begun()) {
             return PartChange::Nothing;
         }
@@ -52,6 +55,12 @@ impl Part {
         };
         match (wanted, followed) {
             (Some(Self::Copy { .. }), Some(of)) if of == (leads, now) => PartChange::Joins,
+            // Who has missed the map of the hand-over may lack what came after it.
+            (Some(Self::Copy { .. } | Self::Primary { .. }), Some((_, epoch)))
+                if lasts && range.is_handed_over && now == epoch + 1 =>
+            {
+                PartChange::Continues
+            }
             (Some(Self::Copy { .. } | Self::Primary { .. }), Some((of, epoch)))
                 if lasts && now > epoch =>
             {

@@ -60,6 +60,11 @@ impl Readers {
         self.holds.extract_if(.., |hold| hold.term == term).for_each(|hold| hold.end(lanes));
     }
 
+    /// Whether what is written under `term` is held back.
+    pub(crate) fn holds_back(&self, term: Term) -> bool {
+        self.holds.iter().any(|hold| hold.term == term)
+    }
+
     /// When the next hold ends, in nanoseconds of the monotonic clock.
     pub(crate) fn holds_until_ns(&self) -> u64 {
         self.holds.iter().map(|hold| hold.until_ns).min().unwrap_or(u64::MAX)

@@ -385,7 +385,9 @@ impl Jobs {
     fn gives_up(&mut self, job: Job) {
         let (target, range) = self.executor.route(job.slice);
         let map = self.executor.ring.map();
-        let waiting = range.and_then(|id| map.range(id)).filter(|it| it.waits_for_operator);
+        let known = range.and_then(|id| map.range(id));
+        let waiting = known.filter(|it| it.waits_for_operator);
+        let moves_to = known.and_then(|it| it.moves_to);
         let reason = match target {
             _ if let Some(range) = waiting => format!(
                 "its last copy has lost its journal; an operator is to forgive it, \
@@ -398,6 +400,9 @@ impl Jobs {
             Target::Cell(cell) => job.not_now.map_or_else(
                 || format!("cell {cell} leads it and cannot be reached"),
                 |why| why.describe(Some(cell)),
+            ),
+            Target::Nowhere if let Some(cell) = moves_to => format!(
+                "it is handed over to cell {cell}, and the cells have not agreed on that in time"
             ),
             Target::Nowhere if range.is_some() => NotNow::NotLed.describe(None),
             Target::Nowhere if map.version == 0 => "this cell has no map yet".to_owned(),

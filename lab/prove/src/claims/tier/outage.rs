@@ -112,7 +112,10 @@ fn outage(lab: &Lab, disk_mib: Option<u64>) -> Result<Measured> {
     let hits = start(lab, &plain, Load { limit: Limit::Duration("15s"), ..READERS })?;
     let (plain_hits, _): (Outcome, Outcome) = (hits.json()?, beside.json()?);
     plain.stop()?;
+    let mut client = Client::connect(above.cell.address())?;
+    let before = number(&mut client, "loads_below")?;
     let mut run = pressed(lab, &above, rate, &mut writer)?;
+    run.read_below = number(&mut client, "loads_below")? - before;
     (run.taken_per_s, run.p99_us[1]) = (taken_per_s, plain_hits.number("/get_latency/p99_us")?);
     lab.detail("it is drained");
     run.is_drained = drain(lab, &above.cell)?;
@@ -193,6 +196,8 @@ struct Run {
     p99_us: [f64; 2],
     /// What went wrong with hits.
     hits_wrong: Vec<String>,
+    /// What was read from the bucket meanwhile, hits included that were evicted.
+    read_below: u64,
     known: Tally,
     is_drained: bool,
 }
@@ -279,7 +284,10 @@ fn judge(run: &Run) -> Measured {
         && run.is_drained;
     let mut details = vec![
         format!("stored in each second: {pressed:?}, without the bucket {gone:?}, after {back:?}"),
-        format!("p99 of hits: {:.0} us, without a tier {:.0} us", run.p99_us[0], run.p99_us[1]),
+        format!(
+            "p99 of hits: {:.0} us, without a tier {:.0} us; {} values were read below meanwhile",
+            run.p99_us[0], run.p99_us[1], run.read_below,
+        ),
         format!("what is known: {}", run.known.line()),
     ];
     details.extend(run.hits_wrong.iter().map(|what| format!("hits: {what}")));
@@ -298,7 +306,8 @@ mod tests {
         let back = [vec![0; GRACE_S], vec![50; 5]].concat();
         let stored = [vec![9, 9, 50, 60], vec![0; 4], back];
         let p99_us = [20.0, 10.0];
-        Run { taken_per_s: 100.0, stored, p99_us, hits_wrong: vec![], known, is_drained: true }
+        let taken_per_s = 100.0;
+        Run { taken_per_s, stored, p99_us, known, is_drained: true, ..Run::default() }
     }
 
     #[test]

@@ -1,0 +1,126 @@
+//! Ranges that this cell is to hand over: it serves them no more, and its log of them ends.
+//!
+//! ```text
+//! Routes    until no worker goes by routes by which this cell serves the range
+//! Batches   it is only a copy here: until all batches have ended that may still evict of it
+//! Copies    until all copies have all of the log
+//! Sealed    the map may make the copy the primary
+//! ```
+//!
+//! Where the map changes otherwise, or it is certain that the range is not handed over now, it is
+//! served again. While it still is to move, that is tried once more after a rest.
+//!
+//! Invariant: while a range is sealed nobody changes it here, and every reply about it may leave.
+
+use super::led::Led;
+use super::readers::Readers;
+use crate::ring::cell::{Finding, RingCell};
+use crate::worker::Worker;
+use base::Now;
+use engine::{Moment, Role};
+use ring::{RangeId, Stamp};
+use std::collections::BTreeMap;
+
+/// How long a range is served at least before it is tried again to hand it over.
+const REST_NS: u64 = 500_000_000;
+/// How often the member hears of what is sealed: what it is sent may find no place.
+const FIND_NS: u64 = 100_000_000;
+
+/// How far it is.
+enum Progress {
+    Routes,
+    Batches(Moment),
+    /// By lane, the position up to which the copies must have come.
+    Copies(Vec<u64>),
+    Sealed,
+}
+
+/// The ranges that this cell serves no more, because it is to hand them over.
+#[derive(Default)]
+pub(crate) struct Sealing {
+    of: BTreeMap<RangeId, (Stamp, Progress)>,
+    /// By range that is served again, until when.
+    rests: BTreeMap<RangeId, u64>,
+    finds_at_ns: u64,
+}
+
+impl Sealing {
+    /// Whether `range` is not served.
+    pub(crate) fn has(&self, range: RangeId) -> bool {
+        self.of.contains_key(&range)
+    }
+
+    /// Whether some are not served, or are to be tried again.
+    pub(crate) fn goes_on(&self) -> bool {
+        !self.of.is_empty() || !self.rests.is_empty()
+    }
+
+    /// Begins with those of `led` that are to move, and do not rest. Returns whether there are any.
+    pub(crate) fn begin(&mut self, led: &[Led<'_>], now: Now) -> bool {
+        let moves =
+            |id: &RangeId| led.iter().any(|it| it.range.id == *id && it.range.moves_to.is_some());
+        self.rests.retain(|id, until_ns| now.mono_ns < *until_ns && moves(id));
+        let mut begins = false;
+        for range in led.iter().map(|it| it.range).filter(|range| range.moves_to.is_some()) {
+            if !self.rests.contains_key(&range.id) && !self.has(range.id) {
+                self.of.insert(range.id, (range.stamp(), Progress::Routes));
+                begins = true;
+            }
+        }
+        begins
+    }
+
+    /// The range is now as `at` says, or not handed over as that says. Returns whether it was
+    /// sealed, if it was to be handed over as it was before.
+    pub(crate) fn end(&mut self, at: Stamp, is_other: bool, now: Now) -> Option<bool> {
+        self.of.get(&at.range).filter(|(sealed_at, _)| (*sealed_at != at) == is_other)?;
+        let (_, progress) = self.of.remove(&at.range)?;
+        self.rests.insert(at.range, now.mono_ns + REST_NS);
+        Some(matches!(progress, Progress::Sealed))
+    }
+
+    /// Takes the next step of each; `has_old_routes`: workers may go by routes of before. Returns
+    /// whether there is more to do soon.
+    pub(crate) fn step(
+        &mut self,
+        led: &[Led<'_>],
+        (readers, has_old_routes): (&Readers, bool),
+        (ring, worker): (&RingCell, &mut Worker),
+        now: Now,
+    ) -> bool {
+        let finds = now.mono_ns >= self.finds_at_ns;
+        let mut goes_on = false;
+        for it in led {
+            let Some((at, progress)) = self.of.get_mut(&it.range.id) else { continue };
+            let (engine, pin) = worker.engine();
+            let was_sealed = matches!(progress, Progress::Sealed);
+            match progress {
+                // What an earlier primary may still show is shown before.
+                Progress::Routes if !has_old_routes && !readers.holds_back(it.term()) => {
+                    engine.set_role(pin, it.range.slices(), Role::Copy);
+                    *progress = Progress::Batches(pin.moment());
+                }
+                Progress::Batches(moment) if pin.has_passed(*moment) => {
+                    *progress = Progress::Copies(ring.log.lanes.ends());
+                }
+                Progress::Copies(ends) => {
+                    let copies = ring.copies();
+                    let has_all = |cell: &ring::CellId| {
+                        copies.iter().any(|copy| copy.cell == *cell && copy.has_acked(ends))
+                    };
+                    if it.range.copies.iter().all(has_all) {
+                        *progress = Progress::Sealed;
+                    }
+                }
+                _ => {}
+            }
+            let is_sealed = matches!(progress, Progress::Sealed);
+            if is_sealed && (finds || !was_sealed) {
+                self.finds_at_ns = now.mono_ns + FIND_NS;
+                ring.find(Finding::Sealed { at: *at });
+            }
+            goes_on |= !is_sealed;
+        }
+        goes_on
+    }
+}
