@@ -77,6 +77,20 @@ enum CtlCommand {
         #[arg(long)]
         yes: bool,
     },
+    /// Have a copy in sync lead a range: no client sees an error, or a miss
+    ///
+    /// Example: volvox ctl move 1 2
+    Move {
+        /// The number of the range, as ctl ring shows it
+        #[arg(value_parser = number)]
+        range: u32,
+        /// The number of the copy
+        #[arg(value_parser = number)]
+        cell: u32,
+        /// How long to wait, also until a copy is there that the range lacks
+        #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+        wait: Duration,
+    },
     /// Begin a range again empty whose copies are all lost
     Forgive {
         /// Its number, as ctl ring shows it
@@ -192,6 +206,7 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::WhoHas { keys, hex } => Question::WhoHas { keys, are_hex: hex },
             CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
             CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },
+            CtlCommand::Move { range, cell, wait } => Question::Move { range, cell, wait },
             CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
             CtlCommand::Recover { cell, yes } => Question::Recover { cell, is_certain: yes },
             CtlCommand::Tier(TierCommand::Status { watch }) => Question::Tier { every: watch },
@@ -225,8 +240,10 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_named_with_what_is_expected() {
-        for command in ["stop", "forgive", "recover"] {
-            let error = Whole::try_parse_from(["ctl", command, "x"]).expect_err("it is none");
+        for words in [&["stop"][..], &["forgive"], &["recover"], &["move"], &["move", "1"]] {
+            let command = words.join(" ");
+            let words = ["ctl"].iter().chain(words).chain(&["x"]);
+            let error = Whole::try_parse_from(words).expect_err("it is none");
             let error = error.to_string();
             let names = error.contains("invalid value 'x'") && error.contains("expected a number");
             assert!(names, "{command}: {error}");

@@ -62,6 +62,8 @@ pub(super) struct Range {
     pub(super) losses: u32,
     /// Who has ended, and has all of it in its journal.
     pub(super) journals: Vec<u32>,
+    /// The copy that is to lead it.
+    pub(super) moves_to: Option<u32>,
     /// Whether nobody leads it until it is forgiven.
     pub(super) waits_for_operator: bool,
     /// Whether its primary may answer; only the primary says so.
@@ -169,6 +171,7 @@ impl Range {
             "config" => self.config = parse(name, value)?,
             "losses" => self.losses = parse(name, value)?,
             "journals" => self.journals = parse_list(name, value)?,
+            "moves_to" => self.moves_to = Some(parse(name, value)?),
             "waits_for_operator" => self.waits_for_operator = value == "yes",
             "serves" => self.serves = Some(value == "yes"),
             "short_since" => self.short_since_s = Some(parse(name, value)?),

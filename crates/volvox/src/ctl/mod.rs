@@ -8,14 +8,15 @@
 //!               +--> keys      every key once
 //!               +--> log       what has changed, and why
 //!               +--> stop      a cell ends, if the others can do without it
+//!               +--> moving    a copy leads a range, and no client notices
 //!               +--> forgive   a range that is lost begins again empty
 //!               +--> recover   a cell goes on as the only voter
 //!
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard` and `tier policy`
-//! change anything. Each answer is a table or JSON. A cell that does not answer within the time-out
+//! Only `move`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard` and `tier
+//! policy` change anything. Each answer is a table or JSON. A cell that does not answer within the time-out
 //! is part of the answer, with the reason.
 
 mod check;
@@ -26,6 +27,7 @@ mod keys;
 mod log;
 mod loss;
 mod map;
+mod moving;
 mod picture;
 mod recover;
 mod report;
@@ -89,6 +91,9 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         }
         Question::Stop { cell, is_certain } => {
             return stop::stop(&take()?, (*cell, *is_certain), wanted, out);
+        }
+        Question::Move { range, cell, wait } => {
+            return moving::move_range(&take()?, (*range, *cell, *wait), wanted, out);
         }
         Question::Forgive { range, is_certain } => {
             return forgive::forgive(&take()?, (*range, *is_certain), wanted, out);

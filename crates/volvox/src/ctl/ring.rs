@@ -190,6 +190,9 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
         let what = "its last copy has lost its journal, and nobody serves it: see ctl forgive";
         (Tone::Bad, format!("range {}: {what}", range.id))
     }));
+    let moving = map.ranges.iter().filter_map(|range| Some((range.id, range.moves_to?)));
+    lines
+        .extend(moving.map(|(id, cell)| (Tone::Plain, format!("range {id} moves to cell {cell}"))));
     lines.extend(map.short().map(|range| (Tone::Warn, short(survey, range))));
     if map.losses > 0 {
         let lost = map.ranges.iter().filter(|range| range.losses > 0);

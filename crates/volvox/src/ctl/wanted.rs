@@ -44,6 +44,15 @@ pub enum Question {
         /// Whether it ends whatever speaks against it.
         is_certain: bool,
     },
+    /// That a copy in sync becomes the primary of a range.
+    Move {
+        /// The range.
+        range: u32,
+        /// The copy.
+        cell: u32,
+        /// How long to wait until it is.
+        wait: Duration,
+    },
     /// That a range whose copies are all lost begins again empty.
     Forgive {
         /// The range.

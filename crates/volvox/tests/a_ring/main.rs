@@ -9,6 +9,7 @@ mod joining;
 mod kills;
 mod levels;
 mod long_replies;
+mod moves;
 mod one_bucket;
 mod questions;
 mod recovery;

@@ -1,0 +1,153 @@
+//! `ctl move RANGE CELL`: a copy in sync becomes the primary of a range, without a loss and without
+//! an error to any client.
+//!
+//! The cell that is asked proposes it; the primary hands the range over. An order stands once it is
+//! in the map: `ctl` only watches it then.
+
+use std::error::Error;
+use std::io::Write;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::client::{Client, NoAnswer};
+use super::map::{Map, Range};
+use super::survey::Survey;
+use super::table::numbers;
+use super::wanted::Wanted;
+
+/// How often it is looked how far it is.
+const LOOK: Duration = Duration::from_millis(5);
+/// How often it is asked for again, as long as it is not in the map.
+const ASK: Duration = Duration::from_millis(200);
+
+/// Has `cell` lead `range`, and waits for that so long.
+pub(super) fn move_range(
+    survey: &Survey,
+    (range, cell, wait): (u32, u32, Duration),
+    wanted: &Wanted,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let (_, asked, _) = survey.answers().next().expect("invariant: the first cell answers");
+    let mut client = Client::connect(&asked.at, wanted.timeout)?;
+    let (start, mut asked_at) = (Instant::now(), None::<Instant>);
+    loop {
+        let map = Map::parse(&client.stats("ring")?)?;
+        let found = map.ranges.iter().find(|it| it.id == range);
+        let now = found.ok_or_else(|| format!("range {range}: the ring has none; see ctl ring"))?;
+        if now.primary == cell {
+            let took = asked_at.map(|_| start.elapsed());
+            writeln!(out, "{}", moved(now, took, wanted.json))?;
+            return Ok(0);
+        }
+        let obstacle = obstacle(now, &map, cell)?;
+        if start.elapsed() >= wait {
+            return Err(late(now, (cell, wait), obstacle.as_deref()).into());
+        }
+        let is_due = asked_at.is_none_or(|at| at.elapsed() >= ASK);
+        if now.moves_to.is_none() && obstacle.is_none() && is_due {
+            let Range { id, epoch, config, .. } = now;
+            client.send(&format!("stats ring move {id} {epoch} {config} {cell}"))?;
+            let line = client.next_line()?;
+            // The range may have changed since; then it is looked at again.
+            if line != "OK" && !line.starts_with("CLIENT_ERROR the range has changed") {
+                return Err(NoAnswer::Line(line).into());
+            }
+            asked_at = Some(Instant::now());
+        }
+        sleep(LOOK);
+    }
+}
+
+/// What is in the way now, and may pass.
+///
+/// # Errors
+/// What is in the way, and does not pass by itself.
+fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<String>, String> {
+    let id = range.id;
+    if let Some(other) = range.moves_to.filter(|it| *it != cell) {
+        return Err(format!("range {id}: it is being handed over to cell {other} already"));
+    }
+    let heals = range.learner.is_some() || range.in_sync().count() < map.copies_wanted;
+    if heals && range.moves_to.is_none() {
+        return Ok(Some("it lacks a copy".to_owned()));
+    }
+    if !range.copies.contains(&cell) {
+        let copies = numbers(range.copies.iter().copied());
+        return Err(format!("range {id}: cell {cell} is no copy of it, as cell {copies} is"));
+    }
+    Ok(None)
+}
+
+/// That `range` is led by the cell that was wanted; by what was ordered, it took so long.
+fn moved(range: &Range, took: Option<Duration>, as_json: bool) -> String {
+    let Range { id, primary, epoch, .. } = range;
+    match (as_json, took) {
+        (true, _) => {
+            let seconds = took.map(|took| took.as_secs_f64());
+            json!({ "range": id, "cell": primary, "epoch": epoch, "seconds": seconds }).to_string()
+        }
+        (false, None) => format!("range {id} is led by cell {primary} already (epoch {epoch})"),
+        (false, Some(took)) => {
+            let seconds = took.as_secs_f64();
+            format!("range {id} is led by cell {primary} now (epoch {epoch}), after {seconds:.3} s")
+        }
+    }
+}
+
+fn late(range: &Range, (cell, wait): (u32, Duration), obstacle: Option<&str>) -> String {
+    let (id, seconds) = (range.id, wait.as_secs_f64());
+    match obstacle {
+        Some(what) => format!("range {id}: {what}, since {seconds} s (--wait): try again later"),
+        None if range.moves_to == Some(cell) => format!(
+            "range {id}: it was not handed over within {seconds} s (--wait); the order stands, see \
+             ctl ring"
+        ),
+        None => format!(
+            "range {id}: nothing has come of the order within {seconds} s (--wait); more than half \
+             of the voters must run, and nothing may lie below the cells"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_in_the_way_passes_or_is_an_error() {
+        let map = Map { copies_wanted: 2, ..Map::default() };
+        let range = Range { id: 7, primary: 1, copies: vec![2], ..Range::default() };
+        let says = |range: Range| obstacle(&range, &map, 2);
+        assert_eq!(says(range.clone()), Ok(None));
+        assert_eq!(says(Range { moves_to: Some(2), ..range.clone() }), Ok(None));
+        let lacks = Ok(Some("it lacks a copy".to_owned()));
+        assert_eq!(says(Range { copies: vec![], ..range.clone() }), lacks);
+        assert_eq!(says(Range { learner: Some(2), copies: vec![], ..range.clone() }), lacks);
+        let other = says(Range { moves_to: Some(3), ..range.clone() }).expect_err("it is busy");
+        assert_eq!(other, "range 7: it is being handed over to cell 3 already");
+        let no_copy = obstacle(&range, &map, 3).expect_err("it has nothing of it");
+        assert_eq!(no_copy, "range 7: cell 3 is no copy of it, as cell 2 is");
+    }
+
+    #[test]
+    fn what_came_of_it_is_a_line_or_an_object() {
+        let range = Range { id: 7, primary: 2, epoch: 3, moves_to: Some(2), ..Range::default() };
+        let took = Some(Duration::from_millis(12));
+        assert_eq!(
+            moved(&range, took, false),
+            "range 7 is led by cell 2 now (epoch 3), after 0.012 s"
+        );
+        assert_eq!(moved(&range, None, false), "range 7 is led by cell 2 already (epoch 3)");
+        let object = json!({ "range": 7, "cell": 2, "epoch": 3, "seconds": 0.012 });
+        assert_eq!(moved(&range, took, true), object.to_string());
+        let waits = (2, Duration::from_secs(4));
+        assert!(late(&range, waits, None).contains("the order stands"));
+        assert!(
+            late(&range, waits, Some("it lacks a copy")).contains("it lacks a copy, since 4 s")
+        );
+        let lost = late(&Range { moves_to: None, ..range }, waits, None);
+        assert!(lost.contains("more than half of the voters"), "{lost}");
+    }
+}

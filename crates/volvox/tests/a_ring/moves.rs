@@ -1,0 +1,91 @@
+//! The role of the primary moves between cells that run, and clients notice nothing.
+
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use crate::support::{CELLS, Client, DEADLINE, Ring};
+
+/// Times that each range is handed over, and keys of each client.
+const ROUNDS: usize = 6;
+const KEYS: usize = 64;
+
+/// Sets, counts and reads its keys through one cell until it is stopped: each answer is the one that
+/// a single server gives.
+fn use_keys(at: std::net::SocketAddr, name: usize, stops: &AtomicBool, count: &AtomicUsize) {
+    let mut client = Client::connect(at);
+    let key = |number: usize| format!("{name}-{number}");
+    for number in 0..KEYS {
+        assert_eq!(client.ask(&format!("set {} 0 0 1\r\n0\r\n", key(number))), "STORED");
+    }
+    for round in 1.. {
+        for number in 0..KEYS {
+            if stops.load(Ordering::Relaxed) {
+                return;
+            }
+            let counted = client.ask(&format!("incr {} 1\r\n", key(number)));
+            assert_eq!(counted, round.to_string(), "{}", key(number));
+            assert_eq!(client.get(&key(number)), Some(counted));
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Has cells hand over ranges by `volvox ctl move`.
+fn moves(ring: &Ring, range: usize, cell: u64) {
+    let server = ring.clients[range % CELLS].to_string();
+    let (range, cell) = (range.to_string(), cell.to_string());
+    let words = ["ctl", "--json", "--server", &server, "move", &range, &cell];
+    let said = Command::new(env!("CARGO_BIN_EXE_volvox")).args(words).output().expect("it runs");
+    let (out, error) =
+        (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
+    assert!(said.status.success(), "range {range} to cell {cell}: {out}{error}");
+    let moved: serde_json::Value = serde_json::from_str(&out).expect("an object");
+    assert_eq!(moved["cell"].to_string(), cell);
+}
+
+/// The number after this name in the report of the ring.
+fn of_range(report: &[String], range: usize, name: &str) -> u64 {
+    let begin = format!("STAT range:{range}:{name} ");
+    let value = report.iter().find_map(|line| line.strip_prefix(&begin));
+    value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{begin}: {report:#?}"))
+}
+
+#[test]
+fn a_range_that_is_handed_over_answers_as_one_server_does() {
+    let ring = Ring::start("moves");
+    let (stops, count) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        let clients = ring.clients.iter().enumerate();
+        let clients = clients.map(|(name, at)| {
+            let (stops, count) = (&stops, &count);
+            scope.spawn(move || use_keys(*at, name, stops, count))
+        });
+        let clients: Vec<_> = clients.collect();
+        let mut asked = Client::connect(ring.clients[0]);
+        let moved = (0..ROUNDS).try_for_each(|_| {
+            (1..=CELLS).try_for_each(|range| {
+                let copy = of_range(&asked.list("stats ring"), range, "copies");
+                moves(&ring, range, copy);
+                let (before, start) = (count.load(Ordering::Relaxed), std::time::Instant::now());
+                while count.load(Ordering::Relaxed) < before + KEYS {
+                    assert!(start.elapsed() < DEADLINE, "nothing is answered any more");
+                    if clients.iter().any(|client| client.is_finished()) {
+                        return Err(());
+                    }
+                    thread::yield_now();
+                }
+                Ok(())
+            })
+        });
+        stops.store(true, Ordering::Relaxed);
+        clients.into_iter().for_each(|client| client.join().expect("each answer was right"));
+        assert!(moved.is_ok(), "a client has ended");
+        let report = asked.list("stats ring");
+        for range in 1..=CELLS {
+            assert_eq!(of_range(&report, range, "epoch"), 1 + ROUNDS as u64);
+            assert_eq!(of_range(&report, range, "losses"), 0);
+        }
+        assert!(report.iter().any(|line| line == "STAT ranges_short_of_copies 0"), "{report:#?}");
+    });
+}
