@@ -4,13 +4,13 @@ use super::keeper::Keeper;
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::routes::Target;
 use crate::ring::terms::{OF_JOURNAL, Term};
-use crate::ring::testing::{first_cell, first_cell_finding, formed, formed_with};
+use crate::ring::testing::{Found, first_cell, first_cell_finding, formed, formed_with};
 use crate::testing::NOW;
 use crate::worker::Worker;
-use base::Now;
+use base::{Now, SliceId, Version};
 use effects::WorkerSink;
 use engine::Put;
-use ring::{CellId, Command, Incarnation, Map, RangeId, Why};
+use ring::{CellId, Command, Incarnation, Map, RangeId, Stamp, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -321,4 +321,110 @@ fn a_tail_that_comes_after_its_copy_was_dropped_is_not_taken() {
     map.apply(&drops);
     assert!(adopt(&map), "nobody is left to wait for");
     assert!(ring.exchanges.open(range.id).0.is_empty(), "a tail would still be taken");
+}
+
+/// The first of two cells leads a range that is to move to the other one. Returns what it finds.
+fn moving() -> (Arc<RingCell>, Found<Stamp>, Keeper, Map) {
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::Sealed { at } => Some(at),
+        _ => None,
+    });
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    let mut map = Map::clone(&formed(2));
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.tend(NOW);
+    let (at, cell) = (map.ranges[0].stamp(), CellId(2));
+    map.apply(&Command::Move { at, cell });
+    assert_eq!(map.ranges[0].moves_to, Some(cell));
+    (ring, found, keeper, map)
+}
+
+fn acknowledge_all(ring: &RingCell) {
+    for copy in ring.copies().iter() {
+        let logs = ring.log.lanes.logs();
+        logs.for_each(|(lane, log)| copy.acknowledges(lane.index(), log.end()));
+    }
+}
+
+/// Each step waits: for a worker in a batch, for a batch that has begun, for the copy.
+#[test]
+fn a_range_that_moves_is_sealed_when_nobody_changes_it_and_its_copy_has_all() {
+    let (ring, found, mut keeper, map) = moving();
+    let slice = map.ranges[0].slices().iter().next().expect("it has slices");
+    let target = || ring.routes().target(slice).0;
+    let tend = |keeper: &mut Keeper| (0..5).for_each(|_| _ = keeper.tend(NOW));
+    let before = ring.routes();
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    assert_eq!(target(), Target::Nowhere);
+    acknowledge_all(&ring);
+    tend(&mut keeper);
+    assert_eq!(found.take(), [], "a worker serves it");
+    // One that evicts, whatever its routes are.
+    let mut worker = Worker::new(ring.cell.clone());
+    worker.begin(NOW);
+    drop(before);
+    tend(&mut keeper);
+    assert_eq!(found.take(), [], "a batch has begun before it was a copy here");
+    let put = Put { value: b"late", client_flags: 0, expiry_s: 0 };
+    let key = (0..).map(|number| format!("key{number}"));
+    let mut in_range =
+        key.filter(|key| map.ranges[0].slices().contains(SliceId::of(key.as_bytes())));
+    let key = in_range.next().expect("one of them");
+    worker.set(&ring.cell.engine().key(key.as_bytes()), put, NOW);
+    worker.end();
+    tend(&mut keeper);
+    assert_eq!(found.take(), [], "the copy lacks the last change");
+    acknowledge_all(&ring);
+    tend(&mut keeper);
+    let at = map.ranges[0].stamp();
+    assert_eq!((found.take(), target()), (vec![at], Target::Nowhere));
+    // It is not handed over now, for certain, and is tried again after a rest.
+    keeper.unseal(at, NOW);
+    assert!(matches!(target(), Target::Here(..)));
+    tend(&mut keeper);
+    assert!(matches!(target(), Target::Here(..)));
+    let later = Now { mono_ns: NOW.mono_ns + 1_000 * MS, ..NOW };
+    (0..5).for_each(|_| _ = keeper.tend(later));
+    assert_eq!((found.take(), target()), (vec![at], Target::Nowhere));
+    // Its copy is dropped: it does not move.
+    let mut map = map;
+    map.apply(&Command::Drop { at, cell: CellId(2), why: Why::Silent });
+    keeper.adopt(Arc::new(map), BTreeMap::new(), later);
+    keeper.tend(later);
+    assert!(matches!(target(), Target::Here(..)));
+}
+
+/// It keeps what it has, and its counters: so does who leads from then on.
+#[test]
+fn who_hands_a_range_over_copies_it_from_then_on_and_who_gets_it_back_goes_on_counting() {
+    let (ring, found, mut keeper, mut map) = moving();
+    let range = map.ranges[0].clone();
+    let slice = range.slices().iter().next().expect("it has slices");
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let level = ring.terms.level(Term { range: range.id, epoch: 1 }).expect("it has led it");
+    for _ in 0..5 {
+        acknowledge_all(&ring);
+        keeper.tend(NOW);
+    }
+    let at = map.ranges[0].stamp();
+    assert_eq!(found.take(), [at]);
+    let before = ring.cell.engine().last_version(slice).counter();
+    map.apply(&Command::HandOver { at, cell: CellId(2) });
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    assert!(!keeper.tend(NOW), "there is nothing to empty");
+    assert!(!ring.log.is_in_doubt(level), "every reply about it has passed");
+    let accepts = |epoch| ring.origins.accepts(slice, (CellId(2), 9), Some(Version::new(epoch, 9)));
+    assert!(accepts(2) && !accepts(1));
+    assert_eq!(keeper.ready_version(), map.version);
+    for command in
+        [|at| Command::Move { at, cell: CellId(1) }, |at| Command::HandOver { at, cell: CellId(1) }]
+    {
+        map.apply(&command(map.ranges[0].stamp()));
+    }
+    assert_eq!((map.ranges[0].primary, map.ranges[0].epoch), (CellId(1), 3));
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.tend(NOW);
+    assert!(ring.leads(&map.ranges[0]));
+    let after = ring.cell.engine().last_version(slice);
+    assert_eq!((after.epoch(), after.counter() - before), (3, 0));
 }

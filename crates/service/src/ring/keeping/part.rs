@@ -108,11 +108,12 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::testing::formed;
     use ring::RangeId;
 
     #[test]
     fn what_a_map_changes_follows_from_what_was_copied_of_whom_and_when() {
-        use PartChange::{BeginsEmpty, Joins, Nothing, Stays};
+        use PartChange::{BeginsEmpty, Continues, Joins, Nothing, Stays};
         let [one, two] = [CellId(1), CellId(2)];
         let leads = |epoch| {
             Some(Part::Primary { term: Term { range: RangeId(1), epoch }, is_begun: false })
@@ -120,6 +121,19 @@ mod tests {
         let copies = |primary, epoch| Some(Part::Copy { primary, epoch, is_begun: true });
         let learns =
             |primary, epoch, is_begun| Some(Part::Learner { primary, epoch, since: 7, is_begun });
+        let changes = |before, wanted, lasts, is_handed_over| {
+            let led = match wanted {
+                Some(Part::Primary { term, .. }) => (CellId(9), term.epoch),
+                Some(Part::Copy { primary, epoch, .. } | Part::Learner { primary, epoch, .. }) => {
+                    (primary, epoch)
+                }
+                None => (two, 2),
+            };
+            let (primary, epoch) = led;
+            let range = formed(1).ranges[0].clone();
+            let range = Range { primary, epoch, is_handed_over, ..range };
+            Part::change(before, wanted, &range, lasts)
+        };
         // Before, after, whether the range was not lost; and what follows.
         let table = [
             (None, None, true, Nothing),
@@ -136,14 +150,26 @@ mod tests {
             (None, leads(1), true, BeginsEmpty),
         ];
         for (before, wanted, lasts, change) in table {
-            let led = match wanted {
-                Some(Part::Primary { term, .. }) => (CellId(9), term.epoch),
-                Some(Part::Copy { primary, epoch, .. } | Part::Learner { primary, epoch, .. }) => {
-                    (primary, epoch)
-                }
-                None => (two, 2),
-            };
-            assert_eq!(Part::change(before, wanted, led, lasts), change, "{before:?} {wanted:?}");
+            let is = changes(before, wanted, lasts, false);
+            assert_eq!(is, change, "{before:?} {wanted:?}");
+        }
+        // The same where the present epoch has begun by a hand-over.
+        let table = [
+            (copies(one, 1), copies(two, 2), true, Continues),
+            (copies(one, 1), leads(2), true, Continues),
+            (learns(one, 1, true), copies(two, 2), true, Continues),
+            (copies(one, 1), leads(2), false, BeginsEmpty),
+            // What came between may have gone without it.
+            (copies(one, 1), copies(two, 3), true, Stays(one)),
+            (copies(one, 1), leads(3), true, Stays(one)),
+            (copies(two, 2), copies(two, 2), true, Nothing),
+            (learns(one, 1, false), copies(two, 2), true, BeginsEmpty),
+            (leads(1), copies(two, 2), true, BeginsEmpty),
+            (None, leads(2), true, BeginsEmpty),
+        ];
+        for (before, wanted, lasts, change) in table {
+            let is = changes(before, wanted, lasts, true);
+            assert_eq!(is, change, "{before:?} {wanted:?}");
         }
     }
 }

@@ -39,8 +39,8 @@ const KEYS_PER_MIB: u64 = 4 * (1 << 20) / VALUE_BYTES as u64;
 /// Turns of each, and how long one is.
 const TURNS: [usize; 2] = [4, 10];
 const TURN: [&str; 2] = ["3s", "10s"];
-/// How often the keys are stored until none is refused, at most.
-const FILLS_MAX: usize = 3;
+/// Keys that are stored a second: what extstore has not written when it needs the memory is gone.
+const FILL_PER_S: u64 = 10_000;
 /// What extstore keeps at most.
 const EXTSTORE: &str = "4G";
 
@@ -80,17 +80,13 @@ impl Two {
     }
 }
 
-/// Stores all keys; where some are refused because the disk is slow, again.
+/// Stores all keys, one after the other, and no faster than both can write them.
 fn fill(lab: &Lab, server: &Server) -> Result<()> {
-    // A get could miss what extstore has dropped.
-    let stores = Load { ratio: "0:1", ..load(lab) };
-    let mut ended = stores.populate(lab, server);
-    for _ in 1..FILLS_MAX {
-        if ended.is_err() {
-            ended = stores.populate(lab, server);
-        }
-    }
-    ended
+    let keys = load(lab).keys;
+    let (rate, limit) = (Some(FILL_PER_S), Limit::Requests(keys));
+    let popularity = "sequential";
+    let stores = Load { ratio: "0:1", popularity, rate, limit, warm_up: "0s", ..load(lab) };
+    stores.drive(lab, server).map(drop)
 }
 
 fn compare(lab: &Lab, path: &str, holds: impl Fn(f64) -> bool) -> Result<Measured> {
