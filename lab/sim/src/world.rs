@@ -538,9 +538,12 @@ impl World {
 
     /// What the cells in sync of `range` hold that is not the same.
     fn differing_in(&self, range: &Range) -> Option<String> {
+        let map = self.cells.coordinator.map();
         let processes = range.in_sync().filter_map(|cell| {
             let process = self.cells.machines[index_of(cell)].process.as_ref()?;
-            Some((cell, process, process.now(&self.scene)))
+            // One that has started again is in sync no more, which the map does not know yet.
+            let is_known = map.cells[&cell].started.incarnation.0 == process.life.number;
+            is_known.then(|| (cell, process, process.now(&self.scene)))
         });
         let processes: Vec<_> = processes.collect();
         // What has expired by one clock and not by the other is the same, and so is what may have

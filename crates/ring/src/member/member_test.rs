@@ -837,6 +837,27 @@ fn a_range_is_handed_over_once_its_primary_has_stopped_and_who_leads_it_then_wai
     assert!(held_ns > cells.now_ns);
 }
 
+/// The third cell gets no map of a promotion, and the range is handed over to it at once.
+#[test]
+fn who_has_missed_a_promotion_waits_for_the_lease_of_before_also_after_a_hand_over() {
+    let mut cells = Cells::with(formed_with(3, 3), Vec::new());
+    cells.run(2 * SILENCE_NS);
+    assert!(cells.members[&C].hold_until_ns(FIRST) <= cells.now_ns);
+    let mut apply = |command: &dyn Fn(Stamp) -> Command| {
+        let command = command(cells.map.ranges[0].stamp());
+        assert!(matches!(cells.map.apply(&command), Verdict::Applied { .. }), "{command:?}");
+    };
+    apply(&|at| Command::Promote { at, cell: B, why: Why::Broken });
+    // The one before is to be a copy again.
+    apply(&|at| Command::Learn { at, cell: A });
+    apply(&|at| Command::Admit { at, cell: A });
+    apply(&|at| Command::Move { at, cell: C });
+    apply(&|at| Command::HandOver { at, cell: C });
+    assert_eq!((cells.primary(FIRST), cells.map.ranges[0].epoch), (C, 3));
+    cells.notify();
+    assert!(cells.members[&C].hold_until_ns(FIRST) > cells.now_ns);
+}
+
 #[test]
 fn what_is_not_handed_over_for_certain_is_served_again_and_what_is_in_doubt_is_not() {
     for outcome in [Outcome::Unavailable, Outcome::Unknown] {
