@@ -4,8 +4,8 @@ use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
 use ring::{
-    Addresses, Below, CellId, Change, Command, Consistency, Map, Memory, Outcome, Outlook, RangeId,
-    Refusal, Stamp, Started,
+    Addresses, Below, CellId, Change, Command, Consistency, Map, Memory, Order, Outcome, Outlook,
+    RangeId, Refusal, Stamp, Started,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -146,18 +146,8 @@ pub enum Seen {
         /// The second at which it is asked for.
         at_s: u32,
     },
-    /// An operator says that all copies of a range are lost.
-    Forgives {
-        /// The range, as the operator has seen it.
-        at: Stamp,
-    },
-    /// An operator wants a copy to lead a range.
-    Moves {
-        /// The range, as the operator has seen it.
-        at: Stamp,
-        /// The copy.
-        cell: CellId,
-    },
+    /// An operator wants something of a range.
+    Ordered(Order),
     /// A range that is to be handed over is served no more, and all copies have all of it.
     Sealed {
         /// The range, as it is in the map.

@@ -38,11 +38,8 @@ impl Control {
                     plane.flushed(seen, outcome);
                 });
             }
-            Seen::Forgives { at } => {
-                let _ = events.try_send(Event::Forgives { at });
-            }
-            Seen::Moves { at, cell } => {
-                let _ = events.try_send(Event::Moves { at, cell });
+            Seen::Ordered(order) => {
+                let _ = events.try_send(Event::Ordered(order));
             }
             Seen::Sealed { at } => {
                 let _ = events.try_send(Event::Sealed { at });

@@ -35,7 +35,7 @@ pub use map::{
     Flush, Flushes, Map, OtherBelow, Range, Refusal, Stamp, Started, Verdict, Why,
 };
 pub use member::{
-    APART_S, BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Memory,
+    APART_S, BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Memory, Order,
     Outcome, SHRINK_NS, SILENCE_NS,
 };
 pub use outlook::Outlook;

@@ -11,8 +11,8 @@ use clap::ValueEnum;
 use crate::claim::Claim;
 use crate::claims::{
     agree, build, clients, connections, correctness, cost, cpu, drivers, engine_tests, foundation,
-    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, ring, table, tail, tier,
-    uring,
+    hit_ratio, honesty, instructions, libcachesim, memory, memory_bound, moving, ring, table, tail,
+    tier, uring,
 };
 use crate::lab::{Given, Lab};
 use crate::report::kept::Kept;
@@ -35,6 +35,8 @@ enum Subject {
     Ring,
     /// A journal and a database below the memory of one cell.
     Tier,
+    /// Ranges that move between cells while clients go on.
+    Move,
 }
 
 impl Subject {
@@ -46,6 +48,7 @@ impl Subject {
             Self::Foundation => "foundation",
             Self::Ring => "ring",
             Self::Tier => "tier",
+            Self::Move => "move",
         }
     }
 
@@ -113,6 +116,7 @@ impl Subject {
                 tier::reads::CLAIMS,
                 tier::tests::CLAIMS,
             ],
+            Self::Move => &[moving::pause::CLAIMS],
         };
         themes.concat()
     }
@@ -265,8 +269,14 @@ mod tests {
     use super::*;
     use measure::repo::Repo;
 
-    const ALL: [Subject; 5] =
-        [Subject::Path, Subject::Lab, Subject::Foundation, Subject::Ring, Subject::Tier];
+    const ALL: [Subject; 6] = [
+        Subject::Path,
+        Subject::Lab,
+        Subject::Foundation,
+        Subject::Ring,
+        Subject::Tier,
+        Subject::Move,
+    ];
 
     #[test]
     fn every_claim_has_an_id_of_its_own() {

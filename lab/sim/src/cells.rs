@@ -459,20 +459,15 @@ impl Cells {
                 let command = Command::Flush { due_s: flush.due_s, at_s: flush.at_s };
                 self.coordinator.call(life, About::Flush(flush), command, scene);
             }
-            Finding::Moves { at, cell } => {
-                let event = Box::new(ring::Event::Moves { at, cell });
-                scene.after(20_000, Event::Member(life, event));
-            }
             Finding::Sealed { at } => {
-                scene.say(|| format!("  cell {cell}: sealed {at:?}"));
                 let event = Box::new(ring::Event::Sealed { at });
                 scene.after(20_000, Event::Member(life, event));
             }
             Finding::Begins => {
                 scene.after(20_000, Event::Member(life, Box::new(ring::Event::Tick)));
             }
-            Finding::Forgives { at } => {
-                let event = Box::new(ring::Event::Forgives { at });
+            Finding::Ordered(order) => {
+                let event = Box::new(ring::Event::Ordered(order));
                 scene.after(20_000, Event::Member(life, event));
             }
             // The model of the coordinator loses no voters.

@@ -53,7 +53,8 @@
 //! | `losing` | `cells`, `scene` | what happens to what lies below the cells |
 //! | `checks` | `cells`, `scene` | what must be true of all cells |
 //! | `faults` | `cells`, `coordinator`, `losing`, `scene` | what goes wrong, and when |
-//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `losing`, `net`, `process`, `scene`, `trace` | one run, and what must be true of it |
+//! | `operator` | `cells`, `dice`, `scene` | who has ranges handed over |
+//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `losing`, `net`, `operator`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 
 mod below;

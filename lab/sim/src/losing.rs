@@ -3,6 +3,7 @@
 use crate::cells::{Cells, Machine};
 use crate::scene::{Event, Life, Scene, cell_id};
 use faulty::objects::SimBucket;
+use ring::Order;
 
 /// How soon a cell starts again on an empty disk, at most.
 const AGAIN_NS: u64 = 5_000_000;
@@ -60,7 +61,8 @@ pub(crate) fn forgive(cells: &Cells, is_calm: bool, scene: &mut Scene) {
         if !runs.is_empty() && (is_calm || scene.dice.per_mille(FORGIVES_PER_MILLE)) {
             let (life, at) = (runs[scene.dice.index(runs.len())], range.stamp());
             scene.say(|| format!("  an operator forgives range {} at {life:?}", range.id));
-            scene.after(0, Event::Member(life, Box::new(ring::Event::Forgives { at })));
+            let order = ring::Event::Ordered(Order::Forgive { at });
+            scene.after(0, Event::Member(life, Box::new(order)));
         }
     }
 }

@@ -72,8 +72,8 @@ fn main() -> ExitCode {
     let [runs, requests, answered, promotions, left, stayed, losses, forgiven, drops, moves] = sums;
     println!(
         "{runs} runs in {:.1} s, {failed} failed; {requests} requests, {answered} answered; \
-         {promotions} promotions, {moves} of them handed over, {stayed} of {left} other copies stayed in sync, \
-         {losses} ranges lost, {forgiven} forgiven, {drops} batches dropped",
+         {promotions} promotions, {moves} of them handed over, {stayed} of {left} other copies \
+         stayed in sync, {losses} ranges lost, {forgiven} forgiven, {drops} batches dropped",
         start.elapsed().as_secs_f64()
     );
     let [least_s, least_requests] = least;
@@ -87,7 +87,8 @@ fn one(seed: u64, wanted: sim::Wanted) -> ExitCode {
     print!("{}", report.trace);
     println!(
         "seed {seed}: {} steps in {} ms of simulated time, {} requests, {} answered, \
-         {} promotions, {} handed over, {} ranges lost, {} forgiven, {} batches dropped, hash {:016x}",
+         {} promotions, {} handed over, {} ranges lost, {} forgiven, {} batches dropped, hash \
+         {:016x}",
         report.steps,
         report.simulated_ns / 1_000_000,
         report.requests,

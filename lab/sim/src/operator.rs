@@ -1,9 +1,10 @@
-//! An operator, who has the primaries of ranges hand them over while faults come. In one half of the
-//! rings there is one.
+//! An operator, who has the primaries of ranges hand them over while faults come. In one half of
+//! the rings there is one.
 
 use crate::cells::Cells;
 use crate::dice::Dice;
 use crate::scene::{Event, Scene};
+use ring::Order;
 
 /// The lane of the operator's choices: without one a run is what it was.
 const LANE: u64 = 1;
@@ -39,7 +40,7 @@ impl Operator {
                 let cell = range.copies[self.dice.index(range.copies.len())];
                 let (life, at) = (at.life, range.stamp());
                 scene.say(|| format!("  an operator moves range {} to cell {cell}", range.id));
-                let event = Box::new(ring::Event::Moves { at, cell });
+                let event = Box::new(ring::Event::Ordered(Order::Move { at, cell }));
                 scene.after(0, Event::Member(life, event));
             }
         }

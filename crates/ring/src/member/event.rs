@@ -41,6 +41,33 @@ pub struct Memory {
     pub keeps_all: bool,
 }
 
+/// What an operator wants of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// All copies of it are lost: it is to begin again.
+    Forgive {
+        /// The range, as the operator has seen it.
+        at: Stamp,
+    },
+    /// A copy is to lead it.
+    Move {
+        /// The range, as the operator has seen it.
+        at: Stamp,
+        /// The copy.
+        cell: CellId,
+    },
+}
+
+impl Order {
+    /// The range, as the operator has seen it.
+    #[must_use]
+    pub fn at(&self) -> Stamp {
+        match *self {
+            Self::Forgive { at } | Self::Move { at, .. } => at,
+        }
+    }
+}
+
 /// What came of a proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -90,18 +117,8 @@ pub enum Event {
         /// Who.
         cell: CellId,
     },
-    /// An operator says that all copies of a range are lost.
-    Forgives {
-        /// The range, as the operator has seen it.
-        at: Stamp,
-    },
-    /// An operator wants a copy to lead a range.
-    Moves {
-        /// The range, as the operator has seen it.
-        at: Stamp,
-        /// The copy.
-        cell: CellId,
-    },
+    /// An operator wants something.
+    Ordered(Order),
     /// This cell has ended its log of a range that it is to hand over, and all that are in sync
     /// have all of it. It serves it no more, until [`Effect::Unseal`] or another map.
     Sealed {

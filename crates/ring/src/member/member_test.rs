@@ -1,7 +1,7 @@
 //! What follows when heartbeats come, stay away, or come in one direction alone.
 
 use super::choice::RETURN_NS;
-use super::event::{Effect, Event, Heartbeat, Memory, Outcome};
+use super::event::{Effect, Event, Heartbeat, Memory, Order, Outcome};
 use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
@@ -696,7 +696,7 @@ fn a_cell_that_was_never_heard_is_missed_after_a_while() {
 #[test]
 fn only_a_range_whose_copies_are_all_absent_is_forgiven() {
     let forgives = |cells: &mut Cells, at| {
-        cells.event(C, Event::Forgives { at });
+        cells.event(C, Event::Ordered(Order::Forgive { at }));
         let asked = Command::Forgive { at, cell: C };
         cells.held.iter().any(|(by, _, command)| (*by, *command) == (C, asked))
     };
@@ -762,7 +762,7 @@ fn a_primary_goes_on_without_a_journal_once_it_leads_and_its_cell_learns_at_once
     cells.run(2 * LOST_NS);
     assert!(!drops(&cells), "it has not said that it leads");
     let at = cells.map.range(FIRST).expect("a range").stamp();
-    cells.event(A, Event::Forgives { at });
+    cells.event(A, Event::Ordered(Order::Forgive { at }));
     assert!(!cells.held.iter().any(|(_, _, it)| matches!(it, Command::Forgive { .. })));
     cells.event(A, Event::Refuses { at, cell: B });
     assert!(drops(&cells));
@@ -801,7 +801,7 @@ fn a_range_that_waits_for_an_operator_is_forgiven_also_where_its_cells_run() {
     cells.run(2 * LOST_NS);
     let range = cells.map.range(FIRST).expect("a range").clone();
     assert!(range.waits_for_operator && range.learner.is_none(), "{range:?}");
-    cells.event(C, Event::Forgives { at: range.stamp() });
+    cells.event(C, Event::Ordered(Order::Forgive { at: range.stamp() }));
     cells.run(2 * SILENCE_NS);
     let range = cells.map.range(FIRST).expect("a range");
     assert_eq!((range.primary, range.losses, range.waits_for_operator), (C, 1, false));
@@ -813,10 +813,10 @@ fn a_range_is_handed_over_once_its_primary_has_stopped_and_who_leads_it_then_wai
     let mut cells = Cells::new(3);
     cells.run(SILENCE_NS);
     let at = cells.map.ranges[0].stamp();
-    cells.event(C, Event::Moves { at: Stamp { config: 9, ..at }, cell: B });
+    cells.event(C, Event::Ordered(Order::Move { at: Stamp { config: 9, ..at }, cell: B }));
     cells.event(C, Event::Sealed { at });
     assert_eq!(cells.map.ranges[0].moves_to, None, "the range is another one");
-    cells.event(C, Event::Moves { at, cell: B });
+    cells.event(C, Event::Ordered(Order::Move { at, cell: B }));
     assert_eq!(cells.map.ranges[0].moves_to, Some(B));
     cells.event(A, Event::Sealed { at });
     cells.run(BEAT_NS);
@@ -863,7 +863,7 @@ fn what_is_not_handed_over_for_certain_is_served_again_and_what_is_in_doubt_is_n
     for outcome in [Outcome::Unavailable, Outcome::Unknown] {
         let mut cells = Cells::new(3);
         let at = cells.map.ranges[0].stamp();
-        cells.event(A, Event::Moves { at, cell: B });
+        cells.event(A, Event::Ordered(Order::Move { at, cell: B }));
         let at = cells.map.ranges[0].stamp();
         cells.holds_proposals = true;
         cells.event(A, Event::Sealed { at });
@@ -883,7 +883,7 @@ fn what_is_not_handed_over_for_certain_is_served_again_and_what_is_in_doubt_is_n
 fn a_range_does_not_move_to_a_copy_that_is_silent() {
     let mut cells = Cells::new(3);
     let at = cells.map.ranges[0].stamp();
-    cells.event(A, Event::Moves { at, cell: B });
+    cells.event(A, Event::Ordered(Order::Move { at, cell: B }));
     cells.end(B);
     let at = cells.map.ranges[0].stamp();
     cells.run(SHRINK_NS + 2 * TICK_NS);

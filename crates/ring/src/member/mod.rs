@@ -13,7 +13,7 @@ mod time;
 #[cfg(test)]
 mod member_test;
 
-pub use event::{Effect, Event, Heartbeat, Memory, Outcome};
+pub use event::{Effect, Event, Heartbeat, Memory, Order, Outcome};
 pub use leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 pub use state::{LOST_NS, Member};
 pub use time::APART_S;

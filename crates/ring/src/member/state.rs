@@ -2,7 +2,7 @@
 
 use super::beats::Beats;
 use super::choice::Choice;
-use super::event::{Effect, Event, Heartbeat};
+use super::event::{Effect, Event, Heartbeat, Order};
 use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::newer::Newer;
 use super::peers::{Peer, Peers};
@@ -178,12 +178,7 @@ impl Member {
                     self.choice.refuses(at.range, cell, now.mono_ns);
                 }
             }
-            Event::Forgives { at } => self.forgive(at, now, effects),
-            Event::Moves { at, cell } => {
-                if self.map.range(at.range).is_some_and(|range| range.stamp() == at) {
-                    self.open(Command::Move { at, cell }, at, effects);
-                }
-            }
+            Event::Ordered(order) => self.order(order, now, effects),
             Event::Sealed { at } => {
                 if self.map.range(at.range).is_some_and(|range| range.stamp() == at) {
                     self.sealed.insert(at.range, at);
@@ -422,26 +417,24 @@ impl Member {
         }
     }
 
-    /// Proposes that this cell leads a range whose copies are all lost, or that waits for that, and
-    /// begins it empty. Nothing is done if one of them may live, or if the range has changed.
-    fn forgive(&mut self, at: Stamp, now: Now, effects: &mut Vec<Effect>) {
-        let is_lost = |cell: CellId| self.is_lost(cell, now);
+    /// Proposes what an operator wants of a range, unless that has changed, or a proposal about it
+    /// is open. Of a range that is to be forgiven no cell that has it may live, unless it waits for
+    /// that: then this cell leads it.
+    fn order(&mut self, order: Order, now: Now, effects: &mut Vec<Effect>) {
+        let at = order.at();
         let range = self.map.range(at.range).filter(|range| range.stamp() == at);
-        let are_lost = |range: &&Range| {
+        let is_lost = |cell: CellId| self.is_lost(cell, now);
+        let are_lost = |range: &Range| {
             range.waits_for_operator
                 || range.in_sync().chain(range.journals.iter().copied()).all(is_lost)
         };
-        if range.is_some_and(|range| are_lost(&range)) {
-            self.open(Command::Forgive { at, cell: self.me }, at, effects);
-        }
-    }
-
-    /// Proposes what an operator wants of a range that has the stamp `at`, unless a proposal about
-    /// it is open.
-    fn open(&mut self, command: Command, at: Stamp, effects: &mut Vec<Effect>) {
-        if let Some(range) = self.map.range(at.range)
-            && !self.proposals.is_open(range.id)
-        {
+        let (command, may_be) = match order {
+            Order::Forgive { at } => {
+                (Command::Forgive { at, cell: self.me }, range.is_some_and(are_lost))
+            }
+            Order::Move { at, cell } => (Command::Move { at, cell }, true),
+        };
+        if let Some(range) = range.filter(|range| may_be && !self.proposals.is_open(range.id)) {
             self.proposals.open(&self.map, range, &command);
             effects.push(Effect::Propose { range: at.range, command });
         }

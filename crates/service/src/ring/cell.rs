@@ -16,7 +16,7 @@ use base::{ExpiryClock, Now, SliceId};
 use effects::{LaneId, Level, Levels, Place};
 use engine::KEY_BYTES_MAX;
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
-use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId, Stamp};
+use ring::{CellId, Change, Map, Memory, Order, Outcome, Outlook, RangeId, Stamp};
 use session::{LogId, WorkerId};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -95,26 +95,16 @@ pub enum Finding {
     },
     /// A client asks for a delayed flush. [`RingCell::flushed`] takes what came of it.
     Flushes(Flushing),
-    /// An operator says that all copies of a range are lost.
-    Forgives {
-        /// The range, as that operator has seen it.
-        at: Stamp,
-    },
-    /// An operator wants a copy to lead a range.
-    Moves {
-        /// The range, as that operator has seen it.
-        at: Stamp,
-        /// The copy.
-        cell: CellId,
-    },
-    /// A range that is to be handed over is sealed: this cell serves it no more, and all copies have
-    /// all of it. [`Keeper::unseal`](super::Keeper::unseal) has it served again.
-    Sealed {
-        /// The range, as it is in the map.
-        at: Stamp,
-    },
     /// It begins to lead something, as soon as it may answer.
     Begins,
+    /// A range that is to be handed over is sealed: this cell does not serve it any more, and all
+    /// copies have all of it. [`Keeper::unseal`](super::Keeper::unseal) has it served again.
+    Sealed {
+        /// The range, by the map.
+        at: Stamp,
+    },
+    /// What an operator wants of a range.
+    Ordered(Order),
     /// An operator says that the voters are lost for ever: this cell goes on without them.
     Recovers {
         /// The version of the map from which it goes on.

@@ -1,15 +1,16 @@
 //! `stats ring`: the map that this cell goes by, and what it does itself. `stats ring log`: how the
 //! map has changed. `stats ring key KEY`: what this cell itself holds of a key; with a `b` after
-//! it, KEY is in base64. `stats ring forgive RANGE EPOCH CONFIG`, `stats ring move RANGE EPOCH
-//! CONFIG CELL` and `stats ring recover VERSION` are no reports: an operator says that all copies of
-//! a range are lost, that a copy is to lead it, or that the voters are lost.
+//! it, KEY is in base64.
+//!
+//! Three are no reports, and say what an operator wants: `stats ring forgive RANGE EPOCH CONFIG`,
+//! `stats ring move RANGE EPOCH CONFIG CELL` and `stats ring recover VERSION`.
 
 use super::cell::{Finding, RingCell};
 use super::history::Past;
 use crate::worker::Worker;
 use base::{Now, SliceId};
 use memcache::{KEY_BYTES_MAX, KeyToken, Refusal, Words, reply};
-use ring::{Agreement, CellId, Map, RangeId, Stamp};
+use ring::{Agreement, CellId, Map, Order, RangeId, Stamp};
 use session::Reply;
 use std::fmt::Display;
 
@@ -27,7 +28,7 @@ pub(crate) fn report(
         (Some(b"log"), None, _) => log(ring, out),
         (Some(b"forgive"), Some(range), Some(epoch)) => {
             match stamp([Some(range), Some(epoch), words.next()]) {
-                Some(at) => orders(ring, at, Finding::Forgives { at }, out),
+                Some(at) => pass_on(ring, Order::Forgive { at }, out),
                 None => out.extend_from_slice(Refusal::BadFormat.line()),
             }
             return;
@@ -36,9 +37,7 @@ pub(crate) fn report(
             let at = stamp([Some(range), Some(epoch), words.next()]);
             let cell = number(words.next()).and_then(|cell| u32::try_from(cell).ok());
             match at.zip(cell) {
-                Some((at, cell)) => {
-                    orders(ring, at, Finding::Moves { at, cell: CellId(cell) }, out)
-                }
+                Some((at, cell)) => pass_on(ring, Order::Move { at, cell: CellId(cell) }, out),
                 None => out.extend_from_slice(Refusal::BadFormat.line()),
             }
             return;
@@ -192,13 +191,14 @@ fn stamp(words: [Option<&[u8]>; 3]) -> Option<Stamp> {
 
 /// Passes on what an operator wants of a range. `OK` means that it is proposed, unless the member
 /// knows better: that a copy that is said to be lost was heard shortly before.
-fn orders(ring: &RingCell, at: Stamp, finding: Finding, out: &mut Vec<u8>) {
+fn pass_on(ring: &RingCell, order: Order, out: &mut Vec<u8>) {
+    let at = order.at();
     if !ring.cell.options().allow_flush {
         out.extend_from_slice(reply::FLUSH_DISABLED);
     } else if ring.map().range(at.range).is_none_or(|range| range.stamp() != at) {
         out.extend_from_slice(b"CLIENT_ERROR the range has changed; look again\r\n");
     } else {
-        ring.find(finding);
+        ring.find(Finding::Ordered(order));
         out.extend_from_slice(reply::OK);
     }
 }

@@ -119,28 +119,13 @@ impl Routes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ring::testing::formed;
     use base::SLICES;
 
     /// A range with this number and primary.
     fn range((start, end): (u16, u16), number: u32) -> Range {
-        Range {
-            id: RangeId(number),
-            start,
-            end,
-            epoch: 1,
-            config: 1,
-            primary: CellId(number),
-            copies: Vec::new(),
-            learner: None,
-            learner_since: 0,
-            losses: number,
-            is_recovered: false,
-            journals: Vec::new(),
-            moves_to: None,
-            is_handed_over: false,
-            waits_for_operator: false,
-            recoveries: 0,
-        }
+        let (id, primary) = (RangeId(number), CellId(number));
+        Range { id, start, end, primary, losses: number, ..formed(1).ranges[0].clone() }
     }
 
     #[test]

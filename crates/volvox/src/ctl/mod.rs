@@ -16,8 +16,8 @@
 //! ```
 //!
 //! Only `move`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard` and `tier
-//! policy` change anything. Each answer is a table or JSON. A cell that does not answer within the time-out
-//! is part of the answer, with the reason.
+//! policy` change anything. Each answer is a table or JSON. A cell that does not answer within the
+//! time-out is part of the answer, with the reason.
 
 mod check;
 mod client;

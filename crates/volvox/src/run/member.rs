@@ -137,8 +137,7 @@ impl Joining {
             Finding::Flushes(Flushing { worker, id, due_s, at_s }) => {
                 find_by(&finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
             }
-            Finding::Forgives { at } => find_by(&finds, Seen::Forgives { at }),
-            Finding::Moves { at, cell } => find_by(&finds, Seen::Moves { at, cell }),
+            Finding::Ordered(order) => find_by(&finds, Seen::Ordered(order)),
             Finding::Sealed { at } => find_by(&finds, Seen::Sealed { at }),
             Finding::Begins => find_by(&finds, Seen::Begins),
             // It has not said who it is.

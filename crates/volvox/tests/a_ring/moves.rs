@@ -10,8 +10,8 @@ use crate::support::{CELLS, Client, DEADLINE, Ring};
 const ROUNDS: usize = 6;
 const KEYS: usize = 64;
 
-/// Sets, counts and reads its keys through one cell until it is stopped: each answer is the one that
-/// a single server gives.
+/// Sets, counts and reads its keys through one cell until it is stopped: each answer is the one
+/// that a single server gives.
 fn use_keys(at: std::net::SocketAddr, name: usize, stops: &AtomicBool, count: &AtomicUsize) {
     let mut client = Client::connect(at);
     let key = |number: usize| format!("{name}-{number}");

@@ -20,6 +20,7 @@ pub mod instructions;
 pub mod libcachesim;
 pub mod memory;
 pub mod memory_bound;
+pub mod moving;
 mod parts;
 pub mod ring;
 pub mod table;

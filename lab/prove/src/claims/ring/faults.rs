@@ -364,7 +364,7 @@ fn evictions(ring: &Ring) -> Result<Vec<u64>> {
 }
 
 /// What fsyncs of a file take where the agreement has its log.
-fn fsyncs_ms(directory: &Path) -> Result<Vec<f64>> {
+pub fn fsyncs_ms(directory: &Path) -> Result<Vec<f64>> {
     let path = directory.join("fsync");
     let mut file = File::create(&path).with_context(|| format!("make {}", path.display()))?;
     let mut times = Vec::with_capacity(FSYNCS);

@@ -3,9 +3,9 @@
 pub mod busy;
 pub mod clients;
 pub mod cost;
-mod counting;
+pub(super) mod counting;
 pub mod failover;
-mod faults;
+pub(super) mod faults;
 pub mod five;
 pub mod kept;
 pub mod leader;

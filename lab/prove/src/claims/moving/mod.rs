@@ -1,0 +1,3 @@
+//! What a ring promises whose ranges move while clients go on.
+
+pub mod pause;
