@@ -4,11 +4,12 @@
 //! ```text
 //! free --begin--> leads, may answer until `until_ns` --end--> over: replies that wait are in doubt
 //!  ^                                                            |
-//!  +------------------------- after 10 s -----------------------+
+//!  +------- after 10 s; half a second if it was sealed ---------+
 //! ```
 //!
 //! A level is used again only when no reply can wait for it any more. So a reply that was composed
-//! under one leadership never leaves because of another.
+//! under one leadership never leaves because of another. Where a leadership was sealed, all of its
+//! replies may leave, and only have to.
 
 use effects::{LEVELS, Level, Levels};
 use ring::RangeId;
@@ -17,6 +18,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How long a level is not used again. No reply waits for so long.
 const REST_NS: u64 = 10_000_000_000;
+/// The same after a leadership of which all replies may leave: as long as a worker may take.
+const SEALED_REST_NS: u64 = 500_000_000;
 
 /// Above a tier: what replies wait for at d0, the journal of this cell. It is of no leadership.
 pub(crate) const OF_JOURNAL: Level = Level::new(LEVELS as u8 - 1).expect("there is a last level");
@@ -32,7 +35,7 @@ pub(crate) struct Term {
 enum Place {
     Free,
     Held(Term),
-    /// Since this time.
+    /// To be used again after this time.
     Over(u64),
 }
 
@@ -73,7 +76,7 @@ impl Terms {
         let is_free = |place: &Place| match place {
             Place::Free => true,
             Place::Held(_) => false,
-            Place::Over(since_ns) => now_ns.saturating_sub(*since_ns) > REST_NS,
+            Place::Over(until_ns) => now_ns > *until_ns,
         };
         let at = places[..OF_JOURNAL.index()].iter().position(is_free)?;
         places[at] = Place::Held(term);
@@ -87,12 +90,13 @@ impl Terms {
         Self::find(&self.lock(), term)
     }
 
-    /// `term` is over. Returns its level.
-    pub(crate) fn end(&self, term: Term, now_ns: u64) -> Option<Level> {
+    /// `term` is over, after it `is_sealed` or not. Returns its level.
+    pub(crate) fn end(&self, term: Term, is_sealed: bool, now_ns: u64) -> Option<Level> {
         let mut places = self.lock();
         let level = Self::find(&places, term)?;
         self.until_ns[level.index()].store(0, Ordering::Release);
-        places[level.index()] = Place::Over(now_ns);
+        let rest_ns = if is_sealed { SEALED_REST_NS } else { REST_NS };
+        places[level.index()] = Place::Over(now_ns + rest_ns);
         Some(level)
     }
 
@@ -139,10 +143,14 @@ mod tests {
             assert_ne!(level, OF_JOURNAL);
         }
         assert_eq!(terms.begin(term(99), 5, 0), None);
-        let level = terms.end(term(3), 100).expect("it is held");
+        let level = terms.end(term(3), false, 100).expect("it is held");
         assert_eq!(terms.until_ns(level), 0);
         assert_eq!(terms.begin(term(99), 5, 100 + REST_NS), None);
         assert_eq!(terms.begin(term(99), 7, 101 + REST_NS), Some(level));
+        // One whose replies may all leave rests as long as that takes.
+        let sealed = terms.end(term(4), true, 100).expect("it is held");
+        assert_eq!(terms.begin(term(98), 7, 100 + SEALED_REST_NS), None);
+        assert_eq!(terms.begin(term(98), 7, 101 + SEALED_REST_NS), Some(sealed));
         terms.extend(term(3), u64::MAX);
         assert_eq!((terms.until_ns(level), terms.level(term(3))), (7, None));
     }

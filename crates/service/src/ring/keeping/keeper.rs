@@ -474,7 +474,7 @@ impl Keeper {
 
     /// This cell leads no more: what waits for it is in doubt from now on, unless it `is_sealed`.
     fn end_term(&mut self, term: Term, is_sealed: bool, now: Now) {
-        let Some(level) = self.ring.terms.end(term, now.mono_ns) else { return };
+        let Some(level) = self.ring.terms.end(term, is_sealed, now.mono_ns) else { return };
         self.ring.log.set_doubt(level, !is_sealed);
         if let (Some(below), Some(range)) = (self.ring.below(), self.map.range(term.range)) {
             below.leave(range.slices());

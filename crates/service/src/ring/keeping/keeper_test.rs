@@ -90,7 +90,7 @@ fn nothing_is_learned_of_a_range_that_its_primary_does_not_lead_yet() {
     let steps: Vec<_> = (0..200).flat_map(|_| learn(NOW)).collect();
     assert!(steps.contains(&first) && !steps.contains(&second), "{steps:?}");
     let later = Now { mono_ns: NOW.mono_ns + 20_000 * MS, ..NOW };
-    ring.terms.end(other(1), NOW.mono_ns).expect("it was begun");
+    ring.terms.end(other(1), false, NOW.mono_ns).expect("it was begun");
     assert!(!learn(later).contains(&second), "it leads it, and has sent nothing of it yet");
     assert!(ring.copies()[0].slices().contains(&map.ranges[1].slices()));
     let steps: Vec<_> = (0..200).flat_map(|_| learn(later)).collect();
