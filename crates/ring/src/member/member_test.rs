@@ -879,6 +879,32 @@ fn what_is_not_handed_over_for_certain_is_served_again_and_what_is_in_doubt_is_n
     }
 }
 
+/// Who waits for a second that another cell is to say waits no longer than a message takes.
+#[test]
+fn a_cell_says_a_second_as_soon_as_it_has_begun_there() {
+    let map = Arc::new(formed(2));
+    let at = |mono_ns: u64, expiry_s: u32| Now { mono_ns, expiry_s };
+    let mut member = Member::new(A, map, true, at(0, 1_000));
+    let says = |member: &mut Member, event: Event, now: Now| {
+        let mut effects = Vec::new();
+        member.handle(event, now, &mut effects);
+        let said = effects.into_iter().filter_map(|effect| match effect {
+            Effect::Beat { heartbeat, .. } => Some(heartbeat.expiry_s),
+            _ => None,
+        });
+        said.collect::<Vec<_>>()
+    };
+    let mut tick = |ns, second| says(&mut member, Event::Tick, at(ns, second));
+    assert_eq!(tick(BEAT_NS, 1_000), [1_000]);
+    assert_eq!(tick(BEAT_NS + 1, 1_000), [0_u32; 0]);
+    assert_eq!(tick(BEAT_NS + 2, 1_001), [1_001]);
+    assert_eq!(tick(BEAT_NS + 3, 1_001), [0_u32; 0]);
+    let (from, incarnation) = (B, Incarnation(1));
+    let heartbeat = Heartbeat { sent_ns: 1, expiry_s: 1_002, ..Heartbeat::default() };
+    let heard = Event::Heard { from, incarnation, heartbeat };
+    assert_eq!(says(&mut member, heard, at(BEAT_NS + 4, 1_001)), [1_002]);
+}
+
 #[test]
 fn a_range_does_not_move_to_a_copy_that_is_silent() {
     let mut cells = Cells::new(3);

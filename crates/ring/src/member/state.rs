@@ -138,6 +138,7 @@ impl Member {
             self.peers.excuse(late_ns);
         }
         self.handled_ns = now.mono_ns;
+        let said_s = self.time.said_s();
         self.time.passes(now);
         let mut has_heard = false;
         match event {
@@ -196,6 +197,10 @@ impl Member {
         self.choice.look(&self.map, self.me, now.mono_ns);
         self.propose(now, effects);
         self.raise_time(now);
+        // Others may have to know before they show it, or before this cell leads with their leases.
+        if self.time.said_s() != said_s {
+            self.beats.hurry();
+        }
         if self.beats.are_due(now.mono_ns, has_heard) {
             self.beat(now, effects);
         }

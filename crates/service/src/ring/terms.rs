@@ -90,11 +90,14 @@ impl Terms {
         Self::find(&self.lock(), term)
     }
 
-    /// `term` is over, after it `is_sealed` or not. Returns its level.
+    /// `term` is over. Returns its level. Where it `is_sealed`, all that was executed for it was
+    /// executed before, and may leave as long as the lease lasts.
     pub(crate) fn end(&self, term: Term, is_sealed: bool, now_ns: u64) -> Option<Level> {
         let mut places = self.lock();
         let level = Self::find(&places, term)?;
-        self.until_ns[level.index()].store(0, Ordering::Release);
+        if !is_sealed {
+            self.until_ns[level.index()].store(0, Ordering::Release);
+        }
         let rest_ns = if is_sealed { SEALED_REST_NS } else { REST_NS };
         places[level.index()] = Place::Over(now_ns + rest_ns);
         Some(level)
@@ -149,6 +152,7 @@ mod tests {
         assert_eq!(terms.begin(term(99), 7, 101 + REST_NS), Some(level));
         // One whose replies may all leave rests as long as that takes.
         let sealed = terms.end(term(4), true, 100).expect("it is held");
+        assert_eq!(terms.until_ns(sealed), 5);
         assert_eq!(terms.begin(term(98), 7, 100 + SEALED_REST_NS), None);
         assert_eq!(terms.begin(term(98), 7, 101 + SEALED_REST_NS), Some(sealed));
         terms.extend(term(3), u64::MAX);
