@@ -879,6 +879,32 @@ fn what_is_not_handed_over_for_certain_is_served_again_and_what_is_in_doubt_is_n
     }
 }
 
+/// Where the map changes again and again, most heartbeats come a little before it.
+#[test]
+fn a_lease_that_comes_before_the_map_it_goes_by_counts_with_that_map() {
+    let mut map = formed(2);
+    let mut member = Member::new(A, Arc::new(map.clone()), true, Now::default());
+    let now_ns = 10 * BEAT_NS;
+    let now = Now { mono_ns: now_ns, expiry_s: 0 };
+    let mut effects = Vec::new();
+    member.handle(Event::Tick, now, &mut effects);
+    assert!(member.may_answer_until_ns(FIRST, now) <= now_ns, "it has no lease");
+    let at = map.ranges[1].stamp();
+    map.apply(&Command::Settle { at });
+    let heartbeat = Heartbeat {
+        sent_ns: now_ns,
+        echo_ns: now_ns,
+        heard_ns: now_ns,
+        map_version: map.version,
+        ..Heartbeat::default()
+    };
+    let (from, incarnation) = (B, Incarnation(1));
+    member.handle(Event::Heard { from, incarnation, heartbeat }, now, &mut effects);
+    assert!(member.may_answer_until_ns(FIRST, now) <= now_ns, "the map may say otherwise");
+    member.handle(Event::Map(Arc::new(map)), now, &mut effects);
+    assert_eq!(member.may_answer_until_ns(FIRST, now), now_ns + LEASE_NS);
+}
+
 /// Who waits for a second that another cell is to say waits no longer than a message takes.
 #[test]
 fn a_cell_says_a_second_as_soon_as_it_has_begun_there() {

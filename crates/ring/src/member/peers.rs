@@ -26,6 +26,8 @@ pub(super) struct Peer {
     counted_ns: u64,
     /// The sending of the own heartbeat by which it has granted a lease.
     lease_from_ns: Option<u64>,
+    /// What its latest heartbeat says, if that went by a newer map than the own one.
+    ahead: Option<Ahead>,
     /// The version of the map for which it is ready to learn.
     pub(super) ready_version: u64,
     /// Memory that is free there, as it has said last.
@@ -42,7 +44,27 @@ pub(super) struct Peer {
     is_known: bool,
 }
 
+/// What a heartbeat says that goes by a newer map than the own one: as if it came with that map.
+/// Where the map changes often, most of them arrive before it.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    map_version: u64,
+    /// The own heartbeat by which it grants a lease; `None`: it grants none.
+    lease_from_ns: Option<u64>,
+    second: u32,
+}
+
 impl Peer {
+    /// Takes in what its latest heartbeat says, if the own map of `version` is as new as its own.
+    fn follows(&mut self, version: u64) {
+        if let Some(said) = self.ahead.take_if(|said| said.map_version <= version) {
+            // One with a newer map may lead what this cell leads by its own, and need not show in
+            // that range what it says: it keeps to what was said before.
+            self.second = said.second;
+            self.lease_from_ns = self.lease_from_ns.max(said.lease_from_ns);
+        }
+    }
+
     fn new(incarnation: Incarnation, now_ns: u64) -> Self {
         Self {
             incarnation,
@@ -51,6 +73,7 @@ impl Peer {
             sent_ns: 0,
             counted_ns: 0,
             lease_from_ns: None,
+            ahead: None,
             ready_version: 0,
             free_bytes: 0,
             second: 0,
@@ -96,6 +119,7 @@ impl Peers {
             if peer.incarnation < life {
                 *peer = Peer::new(life, now_ns);
             }
+            peer.follows(map.version);
         }
     }
 
@@ -142,22 +166,19 @@ impl Peers {
         peer.is_known = true;
         peer.ready_version = heartbeat.ready_version;
         peer.free_bytes = heartbeat.free_bytes;
-        // One with a newer map may lead what this cell leads by its own, and need not show in that
-        // range what it says: it keeps to what was said before.
-        if heartbeat.map_version <= version {
-            peer.second = heartbeat.expiry_s;
-        }
         peer.shown_s = heartbeat.shown_s;
+        let mut lease_from_ns = None;
         // One that does not hear this cell is as good as silent: a link may be dead one way.
         if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {
             // Once it was heard, it is missed at once.
             let before_ns = if peer.counted_ns > 0 { peer.heard_at_ns } else { 0 };
             peer.heard_at_ns = before_ns.max(now_ns);
             peer.counted_ns = heartbeat.sent_ns;
-            if heartbeat.echo_ns > 0 && heartbeat.map_version <= version {
-                peer.lease_from_ns = peer.lease_from_ns.max(Some(heartbeat.echo_ns));
-            }
+            lease_from_ns = (heartbeat.echo_ns > 0).then_some(heartbeat.echo_ns);
         }
+        let (map_version, second) = (heartbeat.map_version, heartbeat.expiry_s);
+        peer.ahead = Some(Ahead { map_version, lease_from_ns, second });
+        peer.follows(version);
         peer.suspects = heartbeat.suspects;
         true
     }
