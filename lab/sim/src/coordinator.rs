@@ -238,14 +238,17 @@ impl Coordinator {
         }
     }
 
-    /// Counts the copies that stay in sync where a primary is replaced.
+    /// Counts the copies that stay in sync where a primary is replaced that has handed over nothing.
     fn count_left(&mut self, old: &Range, range: &Range) {
+        if range.epoch > old.epoch && range.is_handed_over {
+            return;
+        }
         if range.epoch > old.epoch {
             self.left[0] += range.copies.len() as u64;
             self.left_of.insert(range.id, range.copies.clone());
         } else if range.copies.len() > old.copies.len() {
             let left = self.left_of.remove(&range.id).unwrap_or_default();
-            self.left[1] += left.iter().filter(|cell| old.copies.contains(cell)).count() as u64;
+            self.left[1] += left.iter().filter(|cell| old.is_in_sync(**cell)).count() as u64;
         }
     }
 

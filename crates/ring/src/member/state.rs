@@ -144,15 +144,7 @@ impl Member {
         match event {
             Event::Map(map) => self.adopt(map, now),
             Event::Heard { from, incarnation, heartbeat } => {
-                let heartbeat = self.of_this_life(heartbeat, now);
-                let (second, heard_ns) = (heartbeat.expiry_s, heartbeat.heard_ns);
-                let at = (now.mono_ns, self.map.version);
-                self.newer.hear(from, heartbeat.map_version, self.map.version, now.mono_ns);
-                has_heard = self.peers.hear(from, incarnation, heartbeat, at);
-                if has_heard {
-                    let is_fresh = heard_ns > 0 && now.mono_ns - heard_ns < LEASE_NS;
-                    self.time.hear(second, is_fresh, effects);
-                }
+                has_heard = self.hear((from, incarnation), heartbeat, now, effects);
             }
             Event::Leads(leads) => self.time.leads(leads, now),
             Event::Broken(cell) => {
@@ -210,6 +202,26 @@ impl Member {
         let rules = [self.peers.due_ns(now.mono_ns), self.proposals.due_ns(), begins_ns];
         let beats_ns = self.beats.next_ns();
         self.due_ns = rules.into_iter().flatten().fold(beats_ns, u64::min);
+    }
+
+    /// Takes in a heartbeat. Returns whether it is the latest of its sender.
+    fn hear(
+        &mut self,
+        (from, incarnation): (CellId, Incarnation),
+        heartbeat: Heartbeat,
+        now: Now,
+        effects: &mut Vec<Effect>,
+    ) -> bool {
+        let heartbeat = self.of_this_life(heartbeat, now);
+        let (second, heard_ns) = (heartbeat.expiry_s, heartbeat.heard_ns);
+        let at = (now.mono_ns, self.map.version);
+        self.newer.hear(from, heartbeat.map_version, self.map.version, now.mono_ns);
+        let is_latest = self.peers.hear(from, incarnation, heartbeat, at);
+        if is_latest {
+            let is_fresh = heard_ns > 0 && now.mono_ns - heard_ns < LEASE_NS;
+            self.time.hear(second, is_fresh, effects);
+        }
+        is_latest
     }
 
     /// When an event must come, and the map of another cell be asked for, at the latest, in
