@@ -238,7 +238,8 @@ impl Coordinator {
         }
     }
 
-    /// Counts the copies that stay in sync where a primary is replaced that has handed over nothing.
+    /// Counts the copies that stay in sync where a primary is replaced. One that has handed a range
+    /// over stays itself.
     fn count_left(&mut self, old: &Range, range: &Range) {
         if range.epoch > old.epoch && range.is_handed_over {
             return;
