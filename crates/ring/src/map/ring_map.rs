@@ -498,7 +498,8 @@ impl Map {
 
     /// A range that heals is not moved: the copy that it gets would begin once more.
     fn order_move(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
-        let (wanted, cells) = (self.copies_wanted, self.cells.len());
+        let wanted = self.copies_wanted;
+        let cells = self.cells.values().filter(|cell| !cell.is_witness).count();
         let has_tier = |cell: CellId| self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
         let has_tier = has_tier(cell);
         let range = self.range_at(at)?;

@@ -40,6 +40,13 @@ struct Hold {
     shown_s: u32,
 }
 
+/// What became of a range that was sealed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seal {
+    Holds,
+    GivenUp,
+}
+
 /// One cell as a member of its ring.
 ///
 /// Invariants: while a proposal of its own may replace a primary, it grants that primary no lease.
@@ -58,8 +65,9 @@ pub struct Member {
     time: RingTime,
     /// Learners that have caught up, by range.
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
-    /// Ranges that this cell is to hand over, and serves no more.
-    sealed: BTreeMap<RangeId, Stamp>,
+    /// Ranges that this cell is to hand over, and serves no more; or has sealed once as they are
+    /// now, and serves again. What is sealed then is served meanwhile.
+    sealed: BTreeMap<RangeId, (Stamp, Seal)>,
     /// Copies that take no more.
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,
     choice: Choice,
@@ -153,7 +161,7 @@ impl Member {
             }
             Event::Proposed { range, outcome } => {
                 if let Some(at) = self.proposals.ended(range, outcome, now.mono_ns) {
-                    self.sealed.remove(&range);
+                    self.sealed.insert(range, (at, Seal::GivenUp));
                     effects.push(Effect::Unseal { at });
                 }
             }
@@ -173,8 +181,11 @@ impl Member {
             }
             Event::Ordered(order) => self.order(order, now, effects),
             Event::Sealed { at } => {
-                if self.map.range(at.range).is_some_and(|range| range.stamp() == at) {
-                    self.sealed.insert(at.range, at);
+                let is_known = self.sealed.get(&at.range).is_some_and(|(known, _)| *known == at);
+                let stands = self.map.range(at.range).is_some_and(|range| range.stamp() == at);
+                // One that comes late may be of before it was given up.
+                if stands && !is_known {
+                    self.sealed.insert(at.range, (at, Seal::Holds));
                 }
             }
             Event::Ready(version) => self.ready_version = version,
@@ -348,7 +359,7 @@ impl Member {
         let stands = |id: &RangeId, at: Stamp| map.range(*id).is_some_and(|it| it.stamp() == at);
         self.ready.retain(|id, (at, _)| stands(id, *at));
         self.refusing.retain(|id, (at, _)| stands(id, *at));
-        self.sealed.retain(|id, at| stands(id, *at));
+        self.sealed.retain(|id, (at, _)| stands(id, *at));
         self.map = map;
         self.newer.adopt();
         self.beats.hurry();
@@ -519,10 +530,15 @@ impl Member {
         Some(Command::Drop { at: range.stamp(), cell, why })
     }
 
-    /// The end of a hand-over: this cell has stopped to serve the range before.
+    /// The end of a hand-over: this cell has stopped to serve the range before. Where that was
+    /// given up, it is sealed again once it is another than it was.
     fn hands_over(&self, range: &Range) -> Option<Command> {
         let (at, cell) = (range.stamp(), range.moves_to?);
-        (self.sealed.get(&range.id) == Some(&at)).then_some(Command::HandOver { at, cell })
+        let (_, seal) = self.sealed.get(&range.id).filter(|(sealed_at, _)| *sealed_at == at)?;
+        Some(match seal {
+            Seal::Holds => Command::HandOver { at, cell },
+            Seal::GivenUp => Command::Settle { at },
+        })
     }
 
     fn admits(&self, range: &Range, now: Now) -> Option<Command> {

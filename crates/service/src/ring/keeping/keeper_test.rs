@@ -385,9 +385,15 @@ fn a_range_that_moves_is_sealed_when_nobody_changes_it_and_its_copy_has_all() {
     assert!(matches!(target(), Target::Here(..)));
     let later = Now { mono_ns: NOW.mono_ns + 1_000 * MS, ..NOW };
     (0..5).for_each(|_| _ = keeper.tend(later));
+    assert!(matches!(target(), Target::Here(..)), "it was sealed so before");
+    let mut map = map;
+    map.apply(&Command::Settle { at });
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), later);
+    acknowledge_all(&ring);
+    (0..5).for_each(|_| _ = keeper.tend(later));
+    let at = map.ranges[0].stamp();
     assert_eq!((found.take(), target()), (vec![at], Target::Nowhere));
     // Its copy is dropped: it does not move.
-    let mut map = map;
     map.apply(&Command::Drop { at, cell: CellId(2), why: Why::Silent });
     keeper.adopt(Arc::new(map), BTreeMap::new(), later);
     keeper.tend(later);

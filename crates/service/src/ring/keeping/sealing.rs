@@ -8,9 +8,11 @@
 //! ```
 //!
 //! Where the map changes otherwise, or it is certain that the range is not handed over now, it is
-//! served again. While it still is to move, that is tried once more after a rest.
+//! served again. While it still is to move, that is tried once more after a rest, and after another
+//! change of the range.
 //!
-//! Invariant: while a range is sealed nobody changes it here, and every reply about it may leave.
+//! Invariants: while a range is sealed nobody changes it here, and every reply about it may leave.
+//! No state of a range is sealed twice: what was said of the first time may come late.
 
 use super::led::Led;
 use super::readers::Readers;
@@ -41,6 +43,8 @@ pub(crate) struct Sealing {
     of: BTreeMap<RangeId, (Stamp, Progress)>,
     /// By range that is served again, until when.
     rests: BTreeMap<RangeId, u64>,
+    /// Ranges that are served again as they were sealed.
+    given_up: BTreeMap<RangeId, Stamp>,
     finds_at_ns: u64,
 }
 
@@ -60,9 +64,14 @@ impl Sealing {
         let moves =
             |id: &RangeId| led.iter().any(|it| it.range.id == *id && it.range.moves_to.is_some());
         self.rests.retain(|id, until_ns| now.mono_ns < *until_ns && moves(id));
+        let stands = |id: &RangeId, at: &Stamp| {
+            led.iter().any(|it| it.range.id == *id && it.range.stamp() == *at)
+        };
+        self.given_up.retain(|id, at| stands(id, at));
         let mut begins = false;
         for range in led.iter().map(|it| it.range).filter(|range| range.moves_to.is_some()) {
-            if !self.rests.contains_key(&range.id) && !self.has(range.id) {
+            let waits = self.rests.contains_key(&range.id) || self.given_up.contains_key(&range.id);
+            if !waits && !self.has(range.id) {
                 self.of.insert(range.id, (range.stamp(), Progress::Routes));
                 begins = true;
             }
@@ -76,6 +85,9 @@ impl Sealing {
         self.of.get(&at.range).filter(|(sealed_at, _)| (*sealed_at != at) == is_other)?;
         let (_, progress) = self.of.remove(&at.range)?;
         self.rests.insert(at.range, now.mono_ns + REST_NS);
+        if !is_other {
+            self.given_up.insert(at.range, at);
+        }
         Some(matches!(progress, Progress::Sealed))
     }
 
