@@ -40,7 +40,7 @@ struct Hold {
     shown_s: u32,
 }
 
-/// What became of a range that was sealed.
+/// Whether a range that was sealed is served again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seal {
     Holds,
