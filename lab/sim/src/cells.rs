@@ -5,22 +5,19 @@
 //! that was opened again.
 
 use crate::below::Below;
-use crate::cell::{Shape, WORKERS_MAX};
+use crate::cell::Shape;
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::coordinator::{About, Coordinator};
 use crate::driver::{Act, Arrived};
 use crate::history::History;
+use crate::machine::{KEEPER, Machine, RING, THREADS, TIER, machine_at, started};
 use crate::net::{Chunk, Net, Party};
 use crate::process::{Follows, Process};
 use crate::scene::{CallId, Dial, Event, Life, PipeId, Scene, cell_id, index_of};
 use crate::threads::TIER_THREADS;
-use ring::{
-    APART_S, Addresses, CellId, Command, Effect, Heartbeat, Incarnation, Map, Outcome, Started,
-};
+use ring::{APART_S, CellId, Command, Effect, Heartbeat, Incarnation, Outcome};
 use service::Finding;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
 use tier::TierError;
 
 /// How long a connection is tried.
@@ -33,36 +30,9 @@ const BROKEN_NS: u64 = 20_000_000;
 const START_NS: u64 = 100_000_000;
 /// A message that cannot pass is tried again, or lost.
 const RETRY_NS: u64 = 10_000_000;
-/// The ports of clients and links, and of the first cell.
-const PORT: u16 = 1000;
-
-/// The threads of a process: its workers, its keeper, its ring, and those of its tier.
-pub(crate) const THREADS: usize = WORKERS_MAX + 2 + TIER_THREADS;
-const KEEPER: usize = WORKERS_MAX;
-const RING: usize = WORKERS_MAX + 1;
-const TIER: usize = WORKERS_MAX + 2;
 
 /// How long it takes at most until a process that could not start is started again.
 const RESTART_NS: u64 = 500_000_000;
-
-/// A machine, which has at most one process.
-pub(crate) struct Machine {
-    pub(crate) process: Option<Process>,
-    /// The incarnation of the latest process.
-    pub(crate) number: u64,
-    clock: Clock,
-    /// The machine is off: nothing answers.
-    pub(crate) is_off: bool,
-    pub(crate) shape: Shape,
-    /// By thread, until when it is stopped.
-    pub(crate) stopped_ns: [u64; THREADS],
-    /// Of all time, how long threads were stopped.
-    pub(crate) stopped_sum_ns: u64,
-    /// The newest map that it has, also after a start.
-    pub(crate) known: Arc<Map>,
-    /// What lies below it, if it has a tier.
-    pub(crate) below: Option<Below>,
-}
 
 /// All cells, and what lies between them.
 pub(crate) struct Cells {
@@ -94,14 +64,6 @@ pub(crate) struct Cells {
     pub(crate) fault: Option<String>,
 }
 
-/// The start of a cell. `has_tier`, and whether the journal of its earlier life `has_journal`.
-pub(crate) fn started((cell, number): (usize, u64), has_tier: bool, has_journal: bool) -> Started {
-    let address =
-        |group: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT * (group + 1) + cell as u16));
-    let addresses = Addresses { control: address(0), links: address(1), clients: address(2) };
-    Started { incarnation: Incarnation(number), addresses, has_journal, has_tier, below: None }
-}
-
 impl Cells {
     /// The cells of the ring of `coordinator`, all of which run.
     pub(crate) fn start(
@@ -115,17 +77,8 @@ impl Cells {
             let life = Life { cell, number: 1 };
             let process =
                 Process::start(life, known.clone(), (shape, clock), below.as_ref(), scene);
-            Machine {
-                process: Some(process.expect("invariant: nothing fails yet")),
-                number: 1,
-                shape,
-                clock,
-                is_off: false,
-                stopped_ns: [0; THREADS],
-                stopped_sum_ns: 0,
-                known: known.clone(),
-                below,
-            }
+            let process = process.expect("invariant: nothing fails yet");
+            Machine::new(process, (shape, clock, below), known.clone())
         };
         let machines = machines.into_iter().enumerate().map(machine).collect();
         Self {
@@ -170,11 +123,7 @@ impl Cells {
         let machine = &mut self.machines[cell];
         scene.note("stop", &[cell as u64 + 1, for_ns]);
         scene.say(|| format!("fault: cell {} stops {threads:?} for {for_ns} ns", cell + 1));
-        for (stopped_ns, stops) in machine.stopped_ns.iter_mut().zip(threads) {
-            let until_ns = scene.now_ns + for_ns;
-            *stopped_ns = if stops { until_ns.max(*stopped_ns) } else { *stopped_ns };
-        }
-        machine.stopped_sum_ns += for_ns;
+        machine.stop(threads, for_ns, scene.now_ns);
     }
 
     /// Ends the process of a cell. `is_off`: its machine goes off, and nothing answers. Not while
@@ -421,7 +370,7 @@ impl Cells {
                 }
             }
             Act::Connect(to, purpose) => {
-                let to = usize::from(to.port() % PORT);
+                let to = machine_at(to);
                 let until_ns = scene.now_ns + DIAL_NS;
                 let delay_ns = self.net.delay_ns(life.cell, to, scene);
                 let dial = Dial { from: life, worker, to, purpose, until_ns };

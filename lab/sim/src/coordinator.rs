@@ -298,10 +298,10 @@ fn show(range: &Range) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::started;
     use crate::dice::Dice;
     use crate::history::{Answer, Ask, Entry};
     use crate::linear::{Found, search};
+    use crate::machine::started;
     use crate::trace::Trace;
     use ring::Why;
 

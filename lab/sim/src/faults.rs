@@ -2,9 +2,10 @@
 //!
 //! A run has some of the kinds only, so that one kind does not hide what another one finds.
 
-use crate::cells::{Cells, THREADS};
+use crate::cells::Cells;
 use crate::coordinator::Weather;
 use crate::losing;
+use crate::machine::THREADS;
 use crate::scene::{Event, Scene, cell_id, index_of};
 use ring::Command;
 use std::collections::BTreeMap;

@@ -49,12 +49,13 @@
 //! | `process` | `cell`, `clock`, `driver`, `below`, `outside`, `scene`, `threads`, `worker` | the process of a cell |
 //! | `coordinator` | `history`, `scene` | the one map, its commands, and who hears of them when |
 //! | `client` | `dice`, `history`, `net`, `scene` | what clients do |
-//! | `cells` | `cell`, `client`, `clock`, `coordinator`, `driver`, `below`, `history`, `net`, `process`, `scene`, `threads` | all cells, and what they send each other |
-//! | `losing` | `cells`, `scene` | what happens to what lies below the cells |
+//! | `machine` | `below`, `cell`, `clock`, `process`, `threads` | what of a cell outlives its processes |
+//! | `cells` | `below`, `cell`, `client`, `clock`, `coordinator`, `driver`, `history`, `machine`, `net`, `process`, `scene`, `threads` | all cells, and what they send each other |
+//! | `losing` | `cells`, `machine`, `scene` | what happens to what lies below the cells |
 //! | `checks` | `cells`, `scene` | what must be true of all cells |
-//! | `faults` | `cells`, `coordinator`, `losing`, `scene` | what goes wrong, and when |
+//! | `faults` | `cells`, `coordinator`, `losing`, `machine`, `scene` | what goes wrong, and when |
 //! | `operator` | `cells`, `dice`, `scene` | who has ranges handed over |
-//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `losing`, `net`, `operator`, `process`, `scene`, `trace` | one run, and what must be true of it |
+//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `losing`, `machine`, `net`, `operator`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 
 mod below;
@@ -70,6 +71,7 @@ mod faults;
 mod history;
 mod linear;
 mod losing;
+mod machine;
 mod net;
 mod operator;
 mod outside;

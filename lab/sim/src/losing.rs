@@ -1,6 +1,7 @@
 //! What happens to the disks of cells, and to their way to the bucket.
 
-use crate::cells::{Cells, Machine};
+use crate::cells::Cells;
+use crate::machine::Machine;
 use crate::scene::{Event, Life, Scene, cell_id};
 use faulty::objects::SimBucket;
 use ring::Order;

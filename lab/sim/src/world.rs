@@ -17,7 +17,7 @@
 
 use crate::below::{Below, Bucket};
 use crate::cell::Shape;
-use crate::cells::{Cells, Machine, started};
+use crate::cells::Cells;
 use crate::checks;
 use crate::client::{Client, Habits};
 use crate::clock::Clock;
@@ -27,6 +27,7 @@ use crate::faults::{self, BELOW, Faults, KINDS, Kind};
 use crate::history::{Answer, Ask, Entry, History};
 use crate::linear::{Found, search};
 use crate::losing;
+use crate::machine::{Machine, started};
 use crate::net::Net;
 use crate::operator::Operator;
 use crate::process::Process;
