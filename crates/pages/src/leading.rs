@@ -91,6 +91,11 @@ impl Leading {
         }
     }
 
+    /// Whether a record of this many bytes is an object of its own.
+    pub(crate) fn is_apart(&self, bytes: usize) -> bool {
+        self.lengths.is_apart(bytes)
+    }
+
     /// Takes runs over, of which there is one at least: another that writes them is refused from
     /// now on. What is left meanwhile is not led then. Returns the notes where they are taken over.
     pub(crate) fn lead(&self, runs: &Range<usize>) -> Result<Option<(Store, Notes)>, BackendError> {

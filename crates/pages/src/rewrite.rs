@@ -40,6 +40,13 @@ pub(crate) struct Lengths {
     pub(crate) apart_from: usize,
 }
 
+impl Lengths {
+    /// Whether a record of this many bytes is an object of its own.
+    pub(crate) fn is_apart(self, bytes: usize) -> bool {
+        bytes > self.apart_from
+    }
+}
+
 /// A run after its changes.
 #[derive(Default)]
 pub(crate) struct Rewritten {
@@ -191,7 +198,7 @@ fn merge(
             dropped.push(name::value(row.key(), id));
         }
         let Some(record) = record else { continue };
-        let content = match record.len() > lengths.apart_from {
+        let content = match lengths.is_apart(record.len()) {
             false => Content::Here(record.to_vec()),
             true => {
                 let id = store.id();

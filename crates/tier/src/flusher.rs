@@ -9,7 +9,8 @@
 //! over a newer one below. A change leaves the index only if nothing newer has come meanwhile.
 //!
 //! Where a backend writes the keys of many slices at once, all that is dirty of these slices goes
-//! with the oldest record of them.
+//! with the oldest record of them. A record that it writes alone goes only where it is old, too:
+//! the first segments are freed sooner then, and one by one.
 //!
 //! One thread flushes at a time, so at most one change of a key is on its way below.
 
@@ -43,6 +44,13 @@ const READ_BYTES: usize = 1 << 20;
 /// Keys that are gathered with one that is old, at most.
 const GROUP_MAX: usize = 65_536;
 
+/// Groups are written back together while they have fewer bytes, and are fewer.
+const TOGETHER_BYTES: usize = 512 << 10;
+const TOGETHER_MAX: usize = 8;
+
+/// What is written alone goes with an older one if it lies in this part of the journal with it.
+const NEAR_PART: usize = 8;
+
 /// Times that a key is looked at which changes meanwhile.
 const TRIES_MAX: usize = 4;
 
@@ -62,7 +70,7 @@ struct Back {
 struct Gathered {
     changes: Vec<Back>,
     places: HashMap<KeyHash, usize>,
-    /// The first slices of the groups of which all was gathered.
+    /// The groups that were gathered in this round, each by its first slice.
     groups: HashSet<usize>,
     bytes: usize,
     /// Bytes of segments that were read.
@@ -88,9 +96,14 @@ impl Gathered {
             || self.read >= READ_BYTES_MAX
     }
 
-    /// Carries out all changes below, those of a group at once, and takes them out of the index.
-    /// Adds the keys to `failed` of which that failed; a page that is not what was written stops
-    /// no other.
+    /// Whether the next group has a round of its own: what replies wait for goes between two.
+    fn is_enough(&self) -> bool {
+        self.bytes >= TOGETHER_BYTES || self.groups.len() >= TOGETHER_MAX
+    }
+
+    /// Carries out all changes below, and takes them out of the index: at once, and where that
+    /// fails because of one group, those of each. Adds the keys to `failed` of which that failed; a
+    /// page that is not what was written stops no other.
     fn carry_out(
         &self,
         (layers, now): (&Layers, Now),
@@ -100,13 +113,24 @@ impl Gathered {
         let group = |back: &&Back| slices(back).numbers().start;
         let mut order: Vec<&Back> = self.changes.iter().collect();
         order.sort_by_key(group);
-        let (mut done, mut is_over) = (Ok(()), false);
-        for backs in order.chunk_by(|a, b| group(a) == group(b)) {
+        let groups: Vec<_> = order.chunk_by(|a, b| group(a) == group(b)).collect();
+        let mut done = match groups.len() {
+            0 | 1 => Ok(()),
+            _ => match apply(layers, &order) {
+                Err(error) if !concerns_all(layers, &error) => Ok(()),
+                applied => {
+                    failed.extend(order.iter().filter(|_| applied.is_err()).map(|it| it.hash));
+                    return applied;
+                }
+            },
+        };
+        let mut is_over = false;
+        for backs in groups {
             let applied = if is_over { done.clone() } else { apply(layers, backs) };
             if let Err(error) = applied {
                 failed.extend(backs.iter().map(|back| back.hash));
-                is_over |= error.failure != Failure::Corrupt;
-                if error.failure == Failure::Corrupt && !slices(&backs[0]).is_empty() {
+                is_over |= concerns_all(layers, &error);
+                if !is_over && !slices(&backs[0]).is_empty() {
                     lock(&layers.held).hold(group(&backs[0]), now.mono_ns);
                 }
                 done = done.and(Err(error));
@@ -130,6 +154,16 @@ impl Gathered {
                 self.changes.push(back);
             }
         }
+    }
+}
+
+/// Whether what was not carried out for this reason fails for other groups, too.
+fn concerns_all(layers: &Layers, error: &BackendError) -> bool {
+    match error.failure {
+        Failure::Corrupt => false,
+        // A cell alone leads all of them.
+        Failure::NotLed | Failure::TakenOver => layers.ring.is_none(),
+        _ => true,
     }
 }
 
@@ -183,16 +217,20 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
     // Before anything is gathered: a touch that comes later stands after the end of its course.
     let ends =
         layers.journal.progress().courses().map(|course| (course, layers.journal.end_of(course)));
-    for (course, end) in ends.collect::<Vec<_>>() {
-        let spot = match gather(layers, course, end, (before_ns, now), &mut gathered) {
-            Ok(spot) => spot,
+    let mut ends: Vec<_> = ends.collect();
+    // Segments are freed in the order of their numbers.
+    ends.sort_by_cached_key(|(course, _)| {
+        let first = layers.journal.segment_from(*course, from(layers, *course).segment);
+        first.map_or(u32::MAX, |segment| segment.number())
+    });
+    for (course, end) in ends {
+        let spot = gather(layers, course, end, (before_ns, now), &mut gathered);
+        let held = gathered.held.take();
+        match spot {
+            Ok(spot) => gone.push((course, spot, held)),
             // The other courses go on.
-            Err(error) => {
-                unread.get_or_insert(error);
-                continue;
-            }
-        };
-        gone.push((course, spot, gathered.held.take()));
+            Err(error) => _ = unread.get_or_insert(error),
+        }
         if gathered.is_full() {
             break;
         }
@@ -361,6 +399,11 @@ fn read(layers: &Layers, place: Place) -> Result<Option<Vec<u8>>, BackendError> 
     })
 }
 
+/// From where on a course is gone through.
+fn from(layers: &Layers, course: Course) -> Spot {
+    lock(&layers.held).from(course, layers.journal.progress().reached(course))
+}
+
 /// Gathers from one course, at most to its `end`. Returns up to where it is gathered.
 fn gather(
     layers: &Layers,
@@ -369,7 +412,7 @@ fn gather(
     (before_ns, now): (u64, Now),
     gathered: &mut Gathered,
 ) -> Result<Spot, BackendError> {
-    let mut spot = lock(&layers.held).from(course, layers.journal.progress().reached(course));
+    let mut spot = from(layers, course);
     while !gathered.is_full() {
         let Some(segment) = layers.journal.segment_from(course, spot.segment) else { break };
         spot = spot.max(segment.begin());
@@ -481,12 +524,11 @@ fn gather_batch(
             if gathered.places.contains_key(&hash) {
                 continue;
             }
-            // What replies wait for is written back between two groups.
-            gathered.is_whole |= !gathered.changes.is_empty();
+            gathered.is_whole |= gathered.is_enough();
             if gathered.is_full() {
                 return Ok(false);
             }
-            gather_group(layers, group, now, gathered)?;
+            gather_group(layers, (group, segment), now, gathered)?;
             if gathered.places.contains_key(&hash) {
                 continue;
             }
@@ -498,16 +540,20 @@ fn gather_batch(
 }
 
 /// Gathers what is dirty of a group of slices and durable, in the order of the slices: what is
-/// written together.
+/// written together with a record in `segment`.
 fn gather_group(
     layers: &Layers,
-    group: SliceRange,
+    (group, segment): (SliceRange, u32),
     now: Now,
     gathered: &mut Gathered,
 ) -> Result<(), BackendError> {
     let mut found = Vec::new();
-    layers.index.for_each(|hash, _| {
-        if group.contains(hash.slice()) && found.len() < GROUP_MAX {
+    let near = segment.saturating_add((layers.journal.segments_max() / NEAR_PART) as u32);
+    let goes_with = |it: &Entry| {
+        it.place.segment < near || !layers.backend.is_written_alone(it.place.bytes as usize)
+    };
+    layers.index.for_each(|hash, entry| {
+        if group.contains(hash.slice()) && found.len() < GROUP_MAX && goes_with(entry) {
             found.push(hash);
         }
     });

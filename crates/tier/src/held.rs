@@ -1,5 +1,5 @@
-//! Groups of keys of which what lies below is not what was written: they rest for a while, and all
-//! others are written back meanwhile.
+//! Groups of keys that cannot be written back while others can, as where a page of them is lost:
+//! they rest for a while, and all others are written back meanwhile.
 //!
 //! ```text
 //! course   ... written back | some are held, the others written back | not gone through

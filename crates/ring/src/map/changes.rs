@@ -46,7 +46,7 @@ fn of_range(old: &Range, new: &Range, wanted: u8, lines: &mut Vec<String>) {
     let id = new.id;
     if new.losses > old.losses {
         lines.push(format!(
-            "range {id}: its last copy is lost; cell {} begins it empty",
+            "range {id}: its last copy is lost; cell {} begins it again",
             new.primary
         ));
     } else if new.epoch > old.epoch && new.is_recovered {
@@ -147,7 +147,7 @@ mod tests {
              cell 2 has started again: start 2\n\
              range 1: cell 1 leads it, no longer cell 2 (epoch 3)\n\
              range 1: 1 copy left of 2\n\
-             range 2: its last copy is lost; cell 2 begins it empty"
+             range 2: its last copy is lost; cell 2 begins it again"
         );
     }
 }

@@ -121,8 +121,8 @@ impl Range {
         self.in_sync().count() < usize::from(wanted)
     }
 
-    /// How often nobody knew any more who had asked for what in it: a journal has the changes, and
-    /// not for whom they were made.
+    /// How often the ids of its requests were lost, with all copies or in a start from a journal:
+    /// what a request from before comes to is in doubt.
     #[must_use]
     pub fn times_forgotten(&self) -> u32 {
         self.losses + self.recoveries
@@ -496,7 +496,7 @@ impl Map {
         Ok(())
     }
 
-    /// A range that heals is not moved: the copy that it gets would begin once more.
+    /// Refused while a copy is missing or is being filled: the new epoch would have it begin again.
     fn order_move(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
         let wanted = self.copies_wanted;
         let cells = self.cells.values().filter(|cell| !cell.is_witness).count();

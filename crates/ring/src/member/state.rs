@@ -65,8 +65,8 @@ pub struct Member {
     time: RingTime,
     /// Learners that have caught up, by range.
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
-    /// Ranges that this cell is to hand over, and serves no more; or has sealed once as they are
-    /// now, and serves again. What is sealed then is served meanwhile.
+    /// Ranges that this cell is to hand over: sealed, and not served; or given up, and served
+    /// again. The same state of a range is not sealed a second time.
     sealed: BTreeMap<RangeId, (Stamp, Seal)>,
     /// Copies that take no more.
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,

@@ -1,4 +1,5 @@
-//! How lanes leave a segment that holds up others, which could be free.
+//! A lane whose open segment is the oldest, and is written back, begins another one: else none of
+//! the later ones is freed.
 
 use super::Journal;
 use super::format::Spot;
@@ -8,7 +9,8 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 /// Lets lanes begin another segment whose open one is the oldest and is written back, where few
-/// segments are left.
+/// segments are left. A lane that has none begins its first one: until then the first segment of
+/// this start has its checkpoint.
 pub(crate) fn roll_idle(journal: &Journal) -> io::Result<()> {
     let segments = &journal.shared.segments;
     let are_enough = segments.left() * 2 > segments.config().count_max;
@@ -27,9 +29,10 @@ fn roll_if_idle(journal: &Journal, lane: &Lane, writer: &mut Writer) -> io::Resu
         return Ok(());
     }
     let flushed = journal.flushed(lane);
+    let oldest = journal.shared.segments.oldest();
     let is_idle = writer.open().is_none_or(|open| {
         let end = open.written.load(Ordering::Acquire);
-        flushed >= Spot { segment: open.number(), offset: end }
+        open.number() <= oldest && flushed >= Spot { segment: open.number(), offset: end }
     });
     if !is_idle {
         return Ok(());

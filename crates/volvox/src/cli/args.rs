@@ -77,7 +77,7 @@ pub enum Command {
     /// Run a ring of cells on this machine, until Ctrl-C
     #[command(after_help = UP_EXAMPLES)]
     Up(UpArgs),
-    /// Ask a ring what it is and where keys are; stop a cell, forgive a range, recover a ring
+    /// Ask a ring what it is and where keys are; move a range, stop a cell, look after a tier
     #[command(after_help = ctl::EXAMPLES)]
     Ctl(CtlArgs),
     /// Vote in a ring, and hold no items

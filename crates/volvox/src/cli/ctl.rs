@@ -96,7 +96,7 @@ enum CtlCommand {
         /// Its number, as ctl ring shows it
         #[arg(value_parser = number)]
         range: u32,
-        /// Do it; without, only say how many changes are not written back in all
+        /// Do it; without, only say what would be lost
         #[arg(long)]
         yes: bool,
     },
@@ -105,7 +105,7 @@ enum CtlCommand {
         /// Its number, as ctl ring shows it
         #[arg(value_parser = number)]
         cell: u32,
-        /// Do it; without, only say what would be lost
+        /// Do it; without, only say how many changes are not written back in all
         #[arg(long)]
         yes: bool,
     },

@@ -60,7 +60,7 @@ pub(super) fn forgive(
         true => json!({ "range": now.id, "cell": now.primary, "epoch": now.epoch }).to_string(),
         false => {
             let Range { id, primary, epoch, .. } = now;
-            format!("range {id} begins again empty at cell {primary} (epoch {epoch})")
+            format!("range {id} begins again at cell {primary} (epoch {epoch})")
         }
     };
     writeln!(out, "{text}")?;

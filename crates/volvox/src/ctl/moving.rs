@@ -69,7 +69,8 @@ fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<String>, Strin
     if let Some(other) = range.moves_to.filter(|it| *it != cell) {
         return Err(format!("range {id}: it is being handed over to cell {other} already"));
     }
-    let heals = range.learner.is_some() || range.in_sync().count() < map.copies_wanted;
+    let copies = map.copies_wanted.min(map.cells.len() - map.witnesses().count());
+    let heals = range.learner.is_some() || range.in_sync().count() < copies;
     if heals && range.moves_to.is_none() {
         return Ok(Some("it lacks a copy".to_owned()));
     }
@@ -113,17 +114,24 @@ fn late(range: &Range, (cell, wait): (u32, Duration), obstacle: Option<&str>) ->
 
 #[cfg(test)]
 mod tests {
+    use super::super::map::Member;
     use super::*;
 
     #[test]
     fn what_is_in_the_way_passes_or_is_an_error() {
-        let map = Map { copies_wanted: 2, ..Map::default() };
+        let cells = [1, 2, 3].map(|cell| (cell, Member::default())).into();
+        let map = Map { copies_wanted: 2, cells, ..Map::default() };
         let range = Range { id: 7, primary: 1, copies: vec![2], ..Range::default() };
         let says = |range: Range| obstacle(&range, &map, 2);
         assert_eq!(says(range.clone()), Ok(None));
         assert_eq!(says(Range { moves_to: Some(2), ..range.clone() }), Ok(None));
         let lacks = Ok(Some("it lacks a copy".to_owned()));
         assert_eq!(says(Range { copies: vec![], ..range.clone() }), lacks);
+        let three = Map { copies_wanted: 3, cells: map.cells.clone(), ..Map::default() };
+        assert_eq!(obstacle(&range, &three, 2), lacks);
+        let two = [1, 2].map(|cell| (cell, Member::default())).into();
+        let short = Map { cells: two, ..three };
+        assert_eq!(obstacle(&range, &short, 2), Ok(None), "there are no more cells");
         assert_eq!(says(Range { learner: Some(2), copies: vec![], ..range.clone() }), lacks);
         let other = says(Range { moves_to: Some(3), ..range.clone() }).expect_err("it is busy");
         assert_eq!(other, "range 7: it is being handed over to cell 3 already");

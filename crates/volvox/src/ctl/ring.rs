@@ -324,6 +324,10 @@ fn short_since(survey: &Survey, range: u32) -> Option<(u64, u64)> {
     seen.min()
 }
 
+fn of_witness((id, witness): (u32, &Member)) -> Value {
+    json!({ "cell": id, "control": witness.control, "heard": witness.is_heard })
+}
+
 fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
     let map = &survey.map;
     let cell = |(id, asked): (&u32, &Asked)| {
@@ -357,10 +361,6 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             })),
         })
     };
-    let witness = |(id, it): (u32, &Member)| {
-        let heard = it.is_heard;
-        json!({ "cell": id, "control": it.control, "heard": heard })
-    };
     let serves = |range: &Range| {
         let (_, _, answer) = survey.answers().find(|(id, ..)| *id == range.primary)?;
         answer.map.ranges.iter().find(|it| it.id == range.id)?.serves
@@ -372,6 +372,9 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             "primary": range.primary,
             "copies": range.copies,
             "learner": range.learner,
+            "moves_to": range.moves_to,
+            "journals": range.journals,
+            "waits_for_operator": range.waits_for_operator,
             "epoch": range.epoch,
             "losses": range.losses,
             "serves": serves(range),
@@ -390,7 +393,7 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
         "leader": map.leader,
         "voters": map.voters,
         "cells": survey.cells.iter().map(cell).collect::<Vec<_>>(),
-        "witnesses": map.witnesses().map(witness).collect::<Vec<_>>(),
+        "witnesses": map.witnesses().map(of_witness).collect::<Vec<_>>(),
         "ranges": map.ranges.iter().map(range).collect::<Vec<_>>(),
     })
 }

@@ -304,7 +304,10 @@ fn sync(tiered: &Tiered, clock: &Clock) {
                 tiered.sync(now);
                 synced = now;
             }
-            false => tiered.write(),
+            false => {
+                tiered.write();
+                tiered.tier().pace(now);
+            }
         }
         let report = tiered.tier().report();
         if report.repairs > repairs {

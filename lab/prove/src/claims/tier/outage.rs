@@ -46,13 +46,13 @@ pub const CLAIMS: &[Claim] = &[
 ];
 
 const BAR: &str = ">= R/2 each second, again 10 s after; 0 lost, 0 wrong; hits' p99 <= 2x; drained";
-/// What the proxy lets pass a second.
-const BUCKET_BYTES_PER_S: u64 = 8 << 20;
+/// What the proxy lets pass a second: less than the emulator could take.
+const BUCKET_BYTES_PER_S: u64 = 4 << 20;
 /// Memory and journal of the cell, and the disk of the second claim.
 const FLAGS: &str = "serve --workers 1 --memory-limit 128MiB --item-bytes-max 128KiB";
 const TIER: &str = "--tier-journal 24MiB --tier-age-s 1 --tier-apart-from 4KiB \
                     --tier-bucket-timeout-s 5 --tier-dir";
-const DISK_MIB: u64 = 14;
+const DISK_MIB: u64 = 20;
 /// Seconds in which R is measured, once the journal is full.
 const MEASURED_S: u64 = 10;
 /// After the bucket is back, seconds that are not judged.
@@ -69,13 +69,14 @@ const DRAIN_MAX: Duration = Duration::from_secs(240);
 const KNOWN_KEYS: usize = 400;
 const KNOWN_PACE: Duration = Duration::from_millis(100);
 
-/// Values of 60 KB, each of another key.
+/// Values of 60 KB. Of more keys the bucket would have more objects: the more it has, the fewer a
+/// second the emulator takes.
 const WRITERS: Load = Load {
     ratio: "0:1",
     connections: 4,
     depth: 8,
     warm_up: "0s",
-    keys: 1_000_000,
+    keys: 1_000,
     value_bytes: 60_000,
     prefix: "w:",
     ..GET
