@@ -63,8 +63,8 @@ pub(crate) struct Coordinator {
     pub(crate) losses: u64,
     /// Ranges that an operator has forgiven: the last that had one of them has lost its journal.
     pub(crate) forgiven: u64,
-    /// Ranges that were handed over.
-    pub(crate) moves: u64,
+    /// Ranges that were handed over, and those of them to a cell that had learned for that.
+    pub(crate) moves: [u64; 2],
     /// Primaries that were replaced.
     pub(crate) promotions: u64,
     /// Copies that were left when a primary was replaced, and those of them that were still in sync
@@ -89,7 +89,7 @@ impl Coordinator {
             fault: None,
             losses: 0,
             forgiven: 0,
-            moves: 0,
+            moves: [0; 2],
             promotions: 0,
             left: [0; 2],
             left_of: BTreeMap::new(),
@@ -221,7 +221,10 @@ impl Coordinator {
                 self.fault.get_or_insert(format!("{old:?} became {range:?}"));
             }
             self.promotions += u64::from(range.epoch > old.epoch);
-            self.moves += u64::from(range.epoch > old.epoch && range.is_handed_over);
+            let is_handed_over = range.epoch > old.epoch && range.is_handed_over;
+            let leaves = is_handed_over && !range.is_in_sync(old.primary);
+            self.moves =
+                [self.moves[0] + u64::from(is_handed_over), self.moves[1] + u64::from(leaves)];
             self.count_left(old, range);
             if range != old {
                 scene.say(|| show(range));

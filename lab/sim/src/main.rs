@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         (None, None) => (0, 100),
     };
     let (start, mut failed) = (Instant::now(), 0);
-    let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 10], [u64::MAX; 2]);
+    let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 11], [u64::MAX; 2]);
     for seed in from..until {
         let report = sim::run(seed, cli.wanted());
         if let Some(fault) = &report.fault {
@@ -61,19 +61,21 @@ fn main() -> ExitCode {
         }
         let [left, stayed] = report.left;
         let counts = [1, report.requests, report.answered, report.promotions, left, stayed];
-        let rest = [report.losses, report.forgiven, report.drops, report.moves];
-        let counts = counts.into_iter().chain(rest);
-        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+        let [moves, learned] = report.moves;
+        let rest = [report.losses, report.forgiven, report.drops, moves, learned];
+        sums.iter_mut().zip(counts.into_iter().chain(rest)).for_each(|(sum, count)| *sum += count);
         least = [least[0].min(report.simulated_ns / 1_000_000_000), least[1].min(report.requests)];
         if failed >= cli.fails {
             break;
         }
     }
-    let [runs, requests, answered, promotions, left, stayed, losses, forgiven, drops, moves] = sums;
+    let [runs, requests, answered, promotions, left, stayed, rest @ ..] = sums;
+    let [losses, forgiven, drops, moves, learned] = rest;
     println!(
         "{runs} runs in {:.1} s, {failed} failed; {requests} requests, {answered} answered; \
-         {promotions} promotions, {moves} of them handed over, {stayed} of {left} other copies \
-         stayed in sync, {losses} ranges lost, {forgiven} forgiven, {drops} batches dropped",
+         {promotions} promotions, {moves} of them handed over ({learned} to who learned for that), \
+         {stayed} of {left} other copies stayed in sync, {losses} ranges lost, {forgiven} \
+         forgiven, {drops} batches dropped",
         start.elapsed().as_secs_f64()
     );
     let [least_s, least_requests] = least;
@@ -94,7 +96,7 @@ fn one(seed: u64, wanted: sim::Wanted) -> ExitCode {
         report.requests,
         report.answered,
         report.promotions,
-        report.moves,
+        report.moves[0],
         report.losses,
         report.forgiven,
         report.drops,

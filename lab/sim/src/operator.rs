@@ -1,10 +1,10 @@
-//! An operator, who has the primaries of ranges hand them over while faults come. In one half of
-//! the rings there is one.
+//! An operator, who has the primaries of ranges hand them over while faults come, to copies and to
+//! cells that have nothing of them. In one half of the rings there is one.
 
 use crate::cells::Cells;
 use crate::dice::Dice;
 use crate::scene::{Event, Scene};
-use ring::Order;
+use ring::{CellId, Order};
 
 /// The lane of the operator's choices: without one a run is what it was.
 const LANE: u64 = 1;
@@ -36,8 +36,12 @@ impl Operator {
             let at = running[self.dice.index(running.len())];
             let ranges = &at.member.map().ranges;
             let range = &ranges[self.dice.index(ranges.len())];
-            if !range.copies.is_empty() {
-                let cell = range.copies[self.dice.index(range.copies.len())];
+            let copies = self.dice.per_mille(500);
+            let may_lead =
+                |cell: &CellId| *cell != range.primary && (!copies || range.copies.contains(cell));
+            let cells: Vec<_> = at.member.map().cells.keys().copied().filter(may_lead).collect();
+            if !cells.is_empty() {
+                let cell = cells[self.dice.index(cells.len())];
                 let (life, at) = (at.life, range.stamp());
                 scene.say(|| format!("  an operator moves range {} to cell {cell}", range.id));
                 let event = Box::new(ring::Event::Ordered(Order::Move { at, cell }));

@@ -100,8 +100,9 @@ pub struct Report {
     /// Copies that were left when a primary was replaced, and those of them that were still in sync
     /// when the next cell had learned.
     pub left: [u64; 2],
-    /// Ranges that were handed over: those of the replaced primaries that had stopped before.
-    pub moves: u64,
+    /// Ranges that were handed over: those of the replaced primaries that had stopped before; and
+    /// those of them to a cell that had learned for that.
+    pub moves: [u64; 2],
     /// Ranges that were lost.
     pub losses: u64,
     /// Ranges that an operator has forgiven.

@@ -227,9 +227,8 @@ fn a_range_is_handed_over_to_a_copy_in_sync_and_its_primary_stays_one() {
     };
     let moves = |cell: u32| move |at| Command::Move { at, cell: CellId(cell) };
     let hands = |cell: u32| move |at| Command::HandOver { at, cell: CellId(cell) };
-    for cell in [1, 3, 9] {
-        assert_eq!(refused(&mut map, &moves(cell)), Some(Refusal::NotEligible), "{cell}");
-    }
+    assert_eq!(refused(&mut map, &moves(1)), Some(Refusal::NotEligible), "it leads it");
+    assert_eq!(refused(&mut map, &moves(9)), Some(Refusal::NoCell));
     assert_eq!(refused(&mut map, &hands(2)), Some(Refusal::NotEligible), "nobody wants that");
     assert_eq!(refused(&mut map, &moves(2)), None);
     assert_eq!(refused(&mut map, &moves(2)), Some(Refusal::Busy));
@@ -248,7 +247,7 @@ fn a_range_is_handed_over_to_a_copy_in_sync_and_its_primary_stays_one() {
         let admits = |at| Command::Admit { at, cell: CellId(learner) };
         let drops = |at| Command::Drop { at, cell: CellId(learner), why: Why::Silent };
         assert_eq!(refused(&mut map, &learns), None);
-        assert_eq!(refused(&mut map, &moves(learner)), Some(Refusal::NotEligible));
+        assert_eq!(refused(&mut map, &moves(learner)), Some(Refusal::Busy));
         assert_eq!(refused(&mut map, &admits), None);
         assert_eq!(refused(&mut map, &moves(learner)), None);
         assert_eq!(refused(&mut map, &drops), None);
@@ -264,6 +263,62 @@ fn a_range_is_handed_over_to_a_copy_in_sync_and_its_primary_stays_one() {
     let started = Started { has_tier: true, ..started(1) };
     assert!(is_applied(&mut map, Command::Start { cell: CellId(2), started }));
     assert_eq!(refused(&mut map, &moves(2)), Some(Refusal::AboveTier));
+}
+
+#[test]
+fn a_cell_that_is_to_lead_a_range_learns_it_first_and_takes_the_place_of_the_primary() {
+    let refused = |map: &mut Map, command: &dyn Fn(super::Stamp) -> Command| {
+        let at = map.ranges[0].stamp();
+        let verdict = map.apply(&command(at));
+        assert_eq!(map.fault(), None);
+        match verdict {
+            Verdict::Refused(why) => Some(why),
+            Verdict::Applied { .. } => None,
+        }
+    };
+    let moves = |cell: u32| move |at| Command::Move { at, cell: CellId(cell) };
+    let learns = |cell: u32| move |at| Command::Learn { at, cell: CellId(cell) };
+    let admits = |cell: u32| move |at| Command::Admit { at, cell: CellId(cell) };
+    let hands = |cell: u32| move |at| Command::HandOver { at, cell: CellId(cell) };
+    let drops = |cell: u32| move |at| Command::Drop { at, cell: CellId(cell), why: Why::Silent };
+    let ordered = || {
+        let mut map = formed(4, 2);
+        assert_eq!(refused(&mut map, &learns(3)), Some(Refusal::NotEligible), "nobody is missing");
+        assert_eq!(refused(&mut map, &moves(3)), None);
+        map
+    };
+    let mut map = ordered();
+    assert_eq!(refused(&mut map, &learns(4)), Some(Refusal::NotEligible), "another one is to");
+    assert_eq!(refused(&mut map, &hands(3)), Some(Refusal::NotEligible), "it has nothing");
+    assert_eq!(refused(&mut map, &learns(3)), None);
+    assert_eq!(refused(&mut map, &hands(3)), Some(Refusal::NotEligible), "it has not all");
+    assert_eq!(refused(&mut map, &admits(3)), None);
+    assert_eq!(parts(&map.ranges[0]), (1, vec![2, 3], None, 1));
+    assert_eq!(refused(&mut map, &hands(3)), None);
+    assert_eq!(parts(&map.ranges[0]), (3, vec![2], None, 2));
+    // A copy was lost meanwhile: the primary stays one.
+    let mut map = ordered();
+    assert_eq!(refused(&mut map, &learns(3)), None);
+    assert_eq!(refused(&mut map, &admits(3)), None);
+    assert_eq!(refused(&mut map, &drops(2)), None);
+    assert_eq!(refused(&mut map, &hands(3)), None);
+    assert_eq!(parts(&map.ranges[0]), (3, vec![1], None, 2));
+    // A primary that ends takes the order with it, whatever came of that.
+    let promotes = |at| Command::Promote { at, cell: CellId(2), why: Why::Silent };
+    for steps in 0..3 {
+        let mut map = ordered();
+        let all: [&dyn Fn(super::Stamp) -> Command; 2] = [&learns(3), &admits(3)];
+        all[..steps].iter().for_each(|step| assert_eq!(refused(&mut map, step), None));
+        assert_eq!(refused(&mut map, &promotes), None);
+        let copies = if steps == 2 { vec![3] } else { vec![] };
+        assert_eq!(parts(&map.ranges[0]), (2, copies, None, 2));
+        assert_eq!(map.ranges[0].moves_to, None);
+    }
+    // And so does who was to lead it, also before it learns.
+    let mut map = ordered();
+    assert_eq!(refused(&mut map, &drops(4)), Some(Refusal::NotEligible));
+    assert_eq!(refused(&mut map, &drops(3)), None);
+    assert_eq!((map.ranges[0].moves_to, parts(&map.ranges[0])), (None, (1, vec![2], None, 1)));
 }
 
 /// What the range will be compared with after one more change.

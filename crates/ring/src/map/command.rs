@@ -121,7 +121,8 @@ pub enum Command {
         #[serde(default)]
         why: Why,
     },
-    /// The primary goes on without a copy or a learner, or without a cell whose journal counts.
+    /// The primary goes on without a copy or a learner, or without a cell whose journal counts, or
+    /// that was to lead the range.
     Drop {
         /// What the primary has seen.
         at: Stamp,
@@ -145,15 +146,16 @@ pub enum Command {
         /// The learner.
         cell: CellId,
     },
-    /// A copy in sync is to lead the range: its primary hands it over.
+    /// Another cell is to lead the range: its primary hands it over, once that cell is a copy.
     Move {
         /// What the proposer has seen.
         at: Stamp,
-        /// The copy.
+        /// The cell.
         cell: CellId,
     },
     /// The primary has ended its log of the range, and all that are in sync have all of it: the
-    /// copy to which it is to move leads it from now on, and the primary is a copy.
+    /// copy to which it is to move leads it from now on. The primary is a copy, unless there are
+    /// enough without it.
     HandOver {
         /// What the primary has seen.
         at: Stamp,

@@ -84,7 +84,8 @@ pub struct Range {
     /// it drops these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub journals: Vec<CellId>,
-    /// The copy that is to lead it: the primary hands it over.
+    /// The cell that is to lead it. One that is no copy learns it first, and takes the place of the
+    /// primary.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moves_to: Option<CellId>,
     /// Whether the primary before has handed it over: it had ended its log, and all that were in
@@ -126,6 +127,18 @@ impl Range {
     #[must_use]
     pub fn times_forgotten(&self) -> u32 {
         self.losses + self.recoveries
+    }
+
+    /// The copy that the primary is to hand it over to now.
+    #[must_use]
+    pub fn hands_over_to(&self) -> Option<CellId> {
+        self.moves_to.filter(|cell| self.copies.contains(cell))
+    }
+
+    /// The cell that is to learn it because it is to lead it.
+    #[must_use]
+    pub fn moves_to_learner(&self) -> Option<CellId> {
+        self.moves_to.filter(|cell| !self.is_in_sync(*cell))
     }
 
     /// All that have a part in it, or whose journal counts.
@@ -319,6 +332,10 @@ impl Map {
             if cells.len() != count {
                 return Some(format!("range {} has a cell twice", range.id));
             }
+            let most = usize::from(self.copies_wanted) + usize::from(range.moves_to.is_some());
+            if range.in_sync().count() > most {
+                return Some(format!("range {} has more copies than are wanted", range.id));
+            }
             if let Some(cell) = cells.iter().find(|cell| self.may_hold(**cell).is_err()) {
                 return Some(format!("range {} has cell {cell}, which may not", range.id));
             }
@@ -464,7 +481,7 @@ impl Map {
 
     fn drop_copy(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
         let range = self.range_at(at)?;
-        if range.primary == cell || !range.has(cell) {
+        if range.primary == cell || !range.has(cell) && range.moves_to != Some(cell) {
             return Err(Refusal::NotEligible);
         }
         range.drops(cell);
@@ -475,8 +492,8 @@ impl Map {
         self.may_hold(cell)?;
         let (wanted, since) = (usize::from(self.copies_wanted), self.version + 1);
         let range = self.range_at(at)?;
-        let is_full = range.copies.len() + 1 >= wanted || range.learner.is_some();
-        if is_full || range.has(cell) || range.waits_for_operator {
+        let is_wanted = range.copies.len() + 1 < wanted || range.moves_to == Some(cell);
+        if !is_wanted || range.learner.is_some() || range.has(cell) || range.waits_for_operator {
             return Err(Refusal::NotEligible);
         }
         range.learner = Some(cell);
@@ -498,12 +515,14 @@ impl Map {
 
     /// Refused while a copy is missing or is being filled: the new epoch would have it begin again.
     fn order_move(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
+        self.may_hold(cell)?;
         let wanted = self.copies_wanted;
         let cells = self.cells.values().filter(|cell| !cell.is_witness).count();
         let has_tier = |cell: CellId| self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
         let has_tier = has_tier(cell);
         let range = self.range_at(at)?;
-        if !range.copies.contains(&cell) || range.waits_for_operator {
+        let is_other = range.primary != cell && !range.journals.contains(&cell);
+        if !is_other || range.waits_for_operator {
             return Err(Refusal::NotEligible);
         }
         if has_tier {
@@ -522,14 +541,16 @@ impl Map {
     }
 
     fn hand_over(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
+        let wanted = self.copies_wanted;
         let range = self.range_at(at)?;
-        if range.moves_to != Some(cell) || !range.copies.contains(&cell) {
+        if range.hands_over_to() != Some(cell) {
             return Err(Refusal::NotEligible);
         }
         let before = range.primary;
         range.begins_epoch(cell)?;
         range.is_handed_over = true;
-        range.copies.push(before);
+        let stays = range.is_short(wanted);
+        range.copies.extend(stays.then_some(before));
         Ok(())
     }
 

@@ -82,6 +82,20 @@ impl Choice {
         }
     }
 
+    /// Whether `cell` has room for a range that `me` leads, where nothing may be evicted: what does
+    /// not fit there would be refused to clients, for as long as it tries.
+    pub(super) fn fits(&self, cell: CellId, among: (&Map, CellId, &Peers)) -> bool {
+        !self.memory.keeps_all || self.lacking(cell, among) == 0
+    }
+
+    /// How much room `cell` lacks for a range that `me` leads, in [`STEPS`] of what that has.
+    fn lacking(&self, cell: CellId, (map, me, peers): (&Map, CellId, &Peers)) -> u64 {
+        // What it holds is of all its parts alike, as far as is known.
+        let needed = self.memory.used_bytes / parts(map, me).max(1) as u64;
+        let free = peers.get(cell).map_or(0, |peer| peer.free_bytes);
+        needed.saturating_sub(free).saturating_mul(STEPS).div_ceil(needed.max(1))
+    }
+
     /// The cell that should learn `range` now, which `me` leads.
     pub(super) fn of(
         &self,
@@ -91,10 +105,11 @@ impl Choice {
     ) -> Option<CellId> {
         // Nothing is served until it goes on without the journals: that comes first.
         let is_served = range.journals.is_empty();
-        if !lacks_copy(range, map) || range.learner.is_some() || !is_served {
+        let wanted = range.moves_to_learner();
+        let lacks = lacks_copy(range, map);
+        if !lacks && wanted.is_none() || range.learner.is_some() || !is_served {
             return None;
         }
-        let parts = |cell: CellId| map.ranges.iter().filter(|range| range.has(cell)).count();
         let may_learn = |cell: CellId| {
             let is_witness = map.cells.get(&cell).is_none_or(|cell| cell.is_witness);
             // Where it is waited for by its journal alone, that is over soon.
@@ -102,16 +117,17 @@ impl Choice {
             let is_free = !range.has(cell) && !map.ranges.iter().any(is_awaited);
             is_free && !is_witness && now_ns >= self.rests_until_ns(range.id, cell)
         };
-        // What it holds is of all its parts alike, as far as is known.
-        let needed = self.memory.used_bytes / parts(me).max(1) as u64;
-        let lacking = |cell: CellId| {
-            let free = peers.get(cell).map_or(0, |peer| peer.free_bytes);
-            needed.saturating_sub(free).saturating_mul(STEPS).div_ceil(needed.max(1))
-        };
+        let lacking = |cell: CellId| self.lacking(cell, (map, me, peers));
         let is_heard = |cell| peers.get(cell).is_some_and(|peer| peer.is_heard(now_ns));
-        // What does not fit there would be refused to clients, for as long as it tries.
-        let fits = |cell: CellId| !self.memory.keeps_all || lacking(cell) == 0;
+        let fits = |cell: CellId| self.fits(cell, (map, me, peers));
         let may_take = |cell: &CellId| may_learn(*cell) && is_heard(*cell) && fits(*cell);
+        if let Some(cell) = wanted.filter(may_take) {
+            return Some(cell);
+        }
+        if !lacks {
+            return None;
+        }
+        let parts = |cell: CellId| parts(map, cell);
         let heard = peers.ids().filter(may_take);
         let order = |cell: &CellId| (parts(*cell), lacking(*cell), *cell < range.primary, *cell);
         let best = heard.min_by_key(order)?;
@@ -126,6 +142,11 @@ impl Choice {
             && peers.ids().any(may_return);
         (!waits).then_some(best)
     }
+}
+
+/// Ranges in which `cell` has a part.
+fn parts(map: &Map, cell: CellId) -> usize {
+    map.ranges.iter().filter(|range| range.has(cell)).count()
 }
 
 /// Whether `range` has fewer copies than `map` wants. One that learns is none yet.

@@ -837,6 +837,47 @@ fn a_range_is_handed_over_once_its_primary_has_stopped_and_who_leads_it_then_wai
     assert!(held_ns > cells.now_ns);
 }
 
+/// The third cell has nothing of the first range.
+#[test]
+fn who_is_to_lead_a_range_learns_it_first_and_the_order_ends_where_it_does_not() {
+    let order = |cells: &mut Cells| {
+        let at = cells.map.ranges[0].stamp();
+        cells.event(B, Event::Ordered(Order::Move { at, cell: C }));
+    };
+    let mut cells = Cells::new(3);
+    cells.run(SILENCE_NS);
+    order(&mut cells);
+    let range = cells.map.ranges[0].clone();
+    assert_eq!((range.learner, range.moves_to, range.primary), (Some(C), Some(C), A));
+    cells.event(A, Event::Sealed { at: range.stamp() });
+    assert_eq!(cells.primary(FIRST), A, "it has nothing yet");
+    cells.event(A, Event::CaughtUp { at: range.stamp(), cell: C });
+    assert_eq!(cells.map.ranges[0].copies, [B, C]);
+    let at = cells.map.ranges[0].stamp();
+    cells.event(A, Event::Sealed { at });
+    let range = &cells.map.ranges[0];
+    assert_eq!((range.primary, &range.copies[..], range.moves_to), (C, &[B][..], None));
+    assert!(cells.may_answer(C, FIRST) && !cells.may_answer(A, FIRST));
+    // It is not heard.
+    let mut cells = Cells::new(3);
+    cells.run(SILENCE_NS);
+    cells.cut = vec![(C, A), (A, C)];
+    cells.run(SHRINK_NS / 2);
+    order(&mut cells);
+    assert_eq!(cells.map.ranges[0].moves_to, Some(C));
+    cells.run(LOST_NS);
+    let range = &cells.map.ranges[0];
+    assert_eq!((range.primary, range.learner, range.moves_to), (A, None, None));
+    // It has no room, and nothing may be evicted.
+    let mut cells = Cells::new(3);
+    cells.keeps_all = true;
+    cells.hold(&[(A, [100, 100]), (B, [100, 100]), (C, [10, 100])]);
+    order(&mut cells);
+    cells.run(SILENCE_NS);
+    let range = &cells.map.ranges[0];
+    assert_eq!((range.primary, range.learner, range.moves_to), (A, None, None));
+}
+
 /// The third cell gets no map of a promotion, and the range is handed over to it at once.
 #[test]
 fn who_has_missed_a_promotion_waits_for_the_lease_of_before_also_after_a_hand_over() {

@@ -511,6 +511,8 @@ impl Member {
 
     fn drops(&self, range: &Range, now: Now) -> Option<Command> {
         let refuses = self.refusing.get(&range.id).map(|(_, cell)| *cell);
+        // Who is to lead it, and does not even learn it yet.
+        let asked = range.moves_to_learner().filter(|_| range.learner.is_none());
         let copy_ns = if self.peers.hears_none(now.mono_ns) { DEAF_NS } else { SHRINK_NS };
         let lost = |cell: CellId| {
             let Some(peer) = self.peers.get(cell) else { return Some(Why::Silent) };
@@ -520,12 +522,15 @@ impl Member {
                 return Some(Why::Broken);
             }
             let is_silent = peer.silent_ns(now.mono_ns) >= most_ns;
-            is_silent.then_some(Why::Silent).or((refuses == Some(cell)).then_some(Why::Refuses))
+            let fits =
+                asked != Some(cell) || self.choice.fits(cell, (&self.map, self.me, &self.peers));
+            let refuses = refuses == Some(cell) || !fits;
+            is_silent.then_some(Why::Silent).or(refuses.then_some(Why::Refuses))
         };
         if let Some(cell) = refuses.filter(|cell| range.journals.contains(cell)) {
             return Some(Command::Drop { at: range.stamp(), cell, why: Why::Ended });
         }
-        let mut others = range.copies.iter().copied().chain(range.learner);
+        let mut others = range.copies.iter().copied().chain(range.learner).chain(asked);
         let (cell, why) = others.find_map(|cell| Some((cell, lost(cell)?)))?;
         Some(Command::Drop { at: range.stamp(), cell, why })
     }
@@ -533,7 +538,7 @@ impl Member {
     /// The end of a hand-over: this cell has stopped to serve the range before. Where that was
     /// given up, it is sealed again once it is another than it was.
     fn hands_over(&self, range: &Range) -> Option<Command> {
-        let (at, cell) = (range.stamp(), range.moves_to?);
+        let (at, cell) = (range.stamp(), range.hands_over_to()?);
         let (_, seal) = self.sealed.get(&range.id).filter(|(sealed_at, _)| *sealed_at == at)?;
         Some(match seal {
             Seal::Holds => Command::HandOver { at, cell },

@@ -84,7 +84,7 @@ enum CtlCommand {
         /// The number of the range, as ctl ring shows it
         #[arg(value_parser = number)]
         range: u32,
-        /// The number of the copy
+        /// The number of the cell
         #[arg(value_parser = number)]
         cell: u32,
         /// How long to wait, also until a copy is there that the range lacks

@@ -14,7 +14,6 @@ use serde_json::json;
 use super::client::{Client, NoAnswer};
 use super::map::{Map, Range};
 use super::survey::Survey;
-use super::table::numbers;
 use super::wanted::Wanted;
 
 /// How often it is looked how far it is.
@@ -74,9 +73,8 @@ fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<String>, Strin
     if heals && range.moves_to.is_none() {
         return Ok(Some("it lacks a copy".to_owned()));
     }
-    if !range.copies.contains(&cell) {
-        let copies = numbers(range.copies.iter().copied());
-        return Err(format!("range {id}: cell {cell} is no copy of it, as cell {copies} is"));
+    if map.cells.get(&cell).is_none_or(|it| it.is_witness) {
+        return Err(format!("range {id}: the ring has no cell {cell} that can lead it"));
     }
     Ok(None)
 }
@@ -135,8 +133,9 @@ mod tests {
         assert_eq!(says(Range { learner: Some(2), copies: vec![], ..range.clone() }), lacks);
         let other = says(Range { moves_to: Some(3), ..range.clone() }).expect_err("it is busy");
         assert_eq!(other, "range 7: it is being handed over to cell 3 already");
-        let no_copy = obstacle(&range, &map, 3).expect_err("it has nothing of it");
-        assert_eq!(no_copy, "range 7: cell 3 is no copy of it, as cell 2 is");
+        assert_eq!(obstacle(&range, &map, 3), Ok(None), "it learns first");
+        let unknown = obstacle(&range, &map, 4).expect_err("there is none");
+        assert_eq!(unknown, "range 7: the ring has no cell 4 that can lead it");
     }
 
     #[test]

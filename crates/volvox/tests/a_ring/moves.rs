@@ -63,10 +63,14 @@ fn a_range_that_is_handed_over_answers_as_one_server_does() {
         });
         let clients: Vec<_> = clients.collect();
         let mut asked = Client::connect(ring.clients[0]);
-        let moved = (0..ROUNDS).try_for_each(|_| {
+        let moved = (0..ROUNDS).try_for_each(|round| {
             (1..=CELLS).try_for_each(|range| {
-                let copy = of_range(&asked.list("stats ring"), range, "copies");
-                moves(&ring, range, copy);
+                let report = asked.list("stats ring");
+                let [primary, copy] =
+                    ["primary", "copies"].map(|name| of_range(&report, range, name));
+                // To the copy, and in the next round to the cell that has nothing of the range.
+                let other = (1..=CELLS as u64).sum::<u64>() - primary - copy;
+                moves(&ring, range, if round % 2 == 0 { copy } else { other });
                 let (before, start) = (count.load(Ordering::Relaxed), std::time::Instant::now());
                 while count.load(Ordering::Relaxed) < before + KEYS {
                     assert!(start.elapsed() < DEADLINE, "nothing is answered any more");
@@ -85,6 +89,7 @@ fn a_range_that_is_handed_over_answers_as_one_server_does() {
         for range in 1..=CELLS {
             assert_eq!(of_range(&report, range, "epoch"), 1 + ROUNDS as u64);
             assert_eq!(of_range(&report, range, "losses"), 0);
+            assert_ne!(of_range(&report, range, "copies"), of_range(&report, range, "primary"));
         }
         assert!(report.iter().any(|line| line == "STAT ranges_short_of_copies 0"), "{report:#?}");
     });

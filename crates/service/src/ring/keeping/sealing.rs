@@ -20,7 +20,7 @@ use crate::ring::cell::{Finding, RingCell};
 use crate::worker::Worker;
 use base::Now;
 use engine::{Moment, Role};
-use ring::{RangeId, Stamp};
+use ring::{Range, RangeId, Stamp};
 use std::collections::BTreeMap;
 
 /// How long a range is served at least before it is tried again to hand it over.
@@ -61,15 +61,15 @@ impl Sealing {
 
     /// Begins with those of `led` that are to move, and do not rest. Returns whether there are any.
     pub(crate) fn begin(&mut self, led: &[Led<'_>], now: Now) -> bool {
-        let moves =
-            |id: &RangeId| led.iter().any(|it| it.range.id == *id && it.range.moves_to.is_some());
+        let hands_over = |range: &Range| range.hands_over_to().is_some();
+        let moves = |id: &RangeId| led.iter().any(|it| it.range.id == *id && hands_over(it.range));
         self.rests.retain(|id, until_ns| now.mono_ns < *until_ns && moves(id));
         let stands = |id: &RangeId, at: &Stamp| {
             led.iter().any(|it| it.range.id == *id && it.range.stamp() == *at)
         };
         self.given_up.retain(|id, at| stands(id, at));
         let mut begins = false;
-        for range in led.iter().map(|it| it.range).filter(|range| range.moves_to.is_some()) {
+        for range in led.iter().map(|it| it.range).filter(|range| hands_over(range)) {
             let waits = self.rests.contains_key(&range.id) || self.given_up.contains_key(&range.id);
             if !waits && !self.has(range.id) {
                 self.of.insert(range.id, (range.stamp(), Progress::Routes));

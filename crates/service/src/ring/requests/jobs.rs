@@ -387,7 +387,7 @@ impl Jobs {
         let map = self.executor.ring.map();
         let known = range.and_then(|id| map.range(id));
         let waiting = known.filter(|it| it.waits_for_operator);
-        let moves_to = known.and_then(|it| it.moves_to);
+        let moves_to = known.and_then(ring::Range::hands_over_to);
         let reason = match target {
             _ if let Some(range) = waiting => format!(
                 "its last copy has lost its journal; an operator is to forgive it, \
