@@ -840,6 +840,28 @@ fn what_is_not_what_was_written_below_stops_no_other_key_that_is_written_back_la
 }
 
 #[test]
+fn changes_are_taken_evenly_where_the_journal_is_nearly_full() {
+    let config = Config { log_bytes: 4 << 20, entries: 10_000, ..Config::shortest(1) };
+    let mut cell = Cell::new(config, 1_200);
+    cell.backend.group_by(1);
+    let (mut stored, mut next) = (Vec::new(), 0);
+    for tick in 1..=80 {
+        let now = base::Now { mono_ns: NOW.mono_ns + tick * 100_000_000, ..NOW };
+        let mut count = 0;
+        while cell.set(next % 1_200, 15_000).is_ok() {
+            (next, count) = (next + 1, count + 1);
+        }
+        stored.push(count);
+        // A segment becomes free every few rounds, in which few slices are written back.
+        cell.life.tier.sync(now);
+        cell.life.tier.flush(now, true).expect("nothing fails");
+    }
+    let last = &stored[40..];
+    let some = last.iter().filter(|count| **count > 0).count();
+    assert!(some * 10 > last.len() * 6, "in {some} of {}: {stored:?}", last.len());
+}
+
+#[test]
 fn what_is_held_of_one_lane_says_nothing_of_another_one_where_the_rest_cannot_be_read() {
     let mut cell = Cell::new(Config::shortest(2), 40);
     cell.backend.group_by(1);
