@@ -167,6 +167,10 @@ pub struct UpArgs {
     /// Cells, each a process
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub cells: u16,
+    /// Cells that join once the ring has formed, and lead nothing at first
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(value_parser = clap::value_parser!(u16).range(0..=64))]
+    pub spares: u16,
     /// Copies of everything, the primary included
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=3))]
     pub copies: u8,

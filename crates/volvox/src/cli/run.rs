@@ -102,8 +102,8 @@ fn join(loaded: Loaded) -> Result<u8, Failure> {
 }
 
 fn wanted(args: UpArgs) -> Wanted {
-    let UpArgs { cells, copies, port, directory, stay_ended, json, flags } = args;
-    Wanted { cells, copies, port, directory, stays_ended: stay_ended, json, flags }
+    let UpArgs { cells, spares, copies, port, directory, stay_ended, json, flags } = args;
+    Wanted { cells, spares, copies, port, directory, stays_ended: stay_ended, json, flags }
 }
 
 fn wanted_witness(args: WitnessArgs) -> Result<WantedWitness, Failure> {

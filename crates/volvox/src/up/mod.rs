@@ -157,6 +157,7 @@ fn show(plan: &Plan, children: &Children, took: Duration, as_json: bool) -> io::
                 "control": cell.control.to_string(),
                 "links": cell.links.to_string(),
                 "process": process,
+                "is_spare": usize::from(cell.number) > plan.forms_with(),
             })
         };
         let rows: Vec<_> = cells().map(row).collect();
@@ -171,9 +172,16 @@ fn show(plan: &Plan, children: &Children, took: Duration, as_json: bool) -> io::
         let log = plan.log(cell.number).display().to_string();
         let _ = writeln!(text, "{number:<6}{clients:<18}{process:<9}{log}");
     }
-    let survives = survives(plan.cells.len(), plan.copies);
+    let survives = survives(plan.forms_with(), plan.copies);
     let seconds = took.as_secs_f64();
     let _ = writeln!(text, "\na ring after {seconds:.1} s: {survives}. Ctrl-C ends it.");
+    if let Some(first) = plan.cells.get(plan.forms_with()) {
+        let _ = writeln!(
+            text,
+            "From cell {} on they are spares: `volvox ctl move RANGE CELL` gives one a range.",
+            first.number
+        );
+    }
     say(&text)
 }
 

@@ -29,7 +29,9 @@ pub(super) struct Plan {
     /// Whether the directory is removed at the end.
     is_temporary: bool,
     pub(super) copies: u8,
+    /// Those that the ring forms with, and then the spares.
     pub(super) cells: Vec<CellPlan>,
+    pub(super) spares: u16,
 }
 
 impl Plan {
@@ -40,8 +42,9 @@ impl Plan {
         let refused = |error| format!("{}: {error}", directory.display());
         fs::create_dir_all(&directory).map_err(refused)?;
         write_secret(&directory.join("secret")).map_err(refused)?;
-        let ports = ports(&directory.join("ports"), wanted.cells)?;
-        let last = wanted.port.checked_add(wanted.cells - 1);
+        let (count, spares) = (wanted.cells + wanted.spares, wanted.spares);
+        let ports = ports(&directory.join("ports"), count)?;
+        let last = wanted.port.checked_add(count - 1);
         last.ok_or_else(|| format!("--port {}: there are too few ports above it", wanted.port))?;
         let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let cells = ports.into_iter().zip(0..).map(|([control, links], at)| CellPlan {
@@ -51,7 +54,12 @@ impl Plan {
             links: local(links),
         });
         let (cells, copies) = (cells.collect(), wanted.copies.min(wanted.cells as u8));
-        Ok(Self { directory, is_temporary, copies, cells })
+        Ok(Self { directory, is_temporary, copies, cells, spares })
+    }
+
+    /// How many cells the ring forms with.
+    pub(super) fn forms_with(&self) -> usize {
+        self.cells.len() - usize::from(self.spares)
     }
 
     /// Keeps the directory, where its logs are needed.
@@ -70,7 +78,7 @@ impl Plan {
             ("--ring-links", cell.links.to_string()),
             ("--ring-directory", path(&number)),
             ("--ring-secret-file", path("secret")),
-            ("--ring-cells", self.cells.len().to_string()),
+            ("--ring-cells", self.forms_with().to_string()),
             ("--ring-copies", self.copies.to_string()),
         ];
         let seeds = seed.map(|seed| ("--ring-seeds", seed.control.to_string()));
@@ -127,7 +135,10 @@ fn ports(path: &Path, cells: u16) -> Result<Vec<[u16; 2]>, Box<dyn Error>> {
             serde_json::from_str(&text).map_err(|error| format!("{shown}: {error}; remove it"))?;
         if kept.len() != usize::from(cells) {
             let had = kept.len();
-            return Err(format!("{shown} has {had} cells, --cells {cells}: ask for {had}").into());
+            return Err(format!(
+                "{shown} has {had} cells, --cells and --spares {cells}: ask for {had}"
+            )
+            .into());
         }
         for port in kept.iter().flatten() {
             TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map_err(|error| {
@@ -154,6 +165,7 @@ mod tests {
     fn wanted(directory: &Path, cells: u16) -> Wanted {
         Wanted {
             cells,
+            spares: 0,
             copies: 2,
             port: 11211,
             directory: Some(directory.to_owned()),
@@ -177,7 +189,9 @@ mod tests {
         let seed = first.cells[0].control.to_string();
         assert!(first.flags(&first.cells[2], &[]).ends_with(&["--ring-seeds".to_owned(), seed]));
         let refused = Plan::make(&wanted(&directory, 4)).err().expect("another number");
-        assert!(refused.to_string().ends_with("ports has 3 cells, --cells 4: ask for 3"));
+        assert!(
+            refused.to_string().ends_with("ports has 3 cells, --cells and --spares 4: ask for 3")
+        );
         let taken = TcpListener::bind(first.cells[1].links).expect("it is free");
         let refused = Plan::make(&wanted(&directory, 3)).err().expect("a port is taken");
         let refused = refused.to_string();
@@ -186,5 +200,9 @@ mod tests {
         assert!(refused.contains("/ports: ") && refused.ends_with(remedy), "{refused}");
         drop(taken);
         assert_eq!(make().cells, first.cells);
+        let spare = Plan::make(&Wanted { spares: 1, ..wanted(&directory, 2) }).expect("three");
+        assert_eq!((&spare.cells, spare.forms_with()), (&first.cells, 2));
+        let flags = spare.flags(&spare.cells[2], &[]).join(" ");
+        assert!(flags.contains("--ring-cells 2 "), "the ring forms without it: {flags}");
     }
 }

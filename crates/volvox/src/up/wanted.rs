@@ -5,8 +5,10 @@ use std::path::PathBuf;
 /// What `volvox up` is asked for.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// How many cells.
+    /// How many cells the ring forms with.
     pub cells: u16,
+    /// How many join after that, and lead nothing at first.
+    pub spares: u16,
     /// Copies of everything, the primary included.
     pub copies: u8,
     /// The port for clients of the first cell; the others have those that follow.

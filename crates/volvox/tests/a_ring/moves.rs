@@ -51,9 +51,9 @@ fn of_range(report: &[String], range: usize, name: &str) -> u64 {
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("{begin}: {report:#?}"))
 }
 
-#[test]
-fn a_range_that_is_handed_over_answers_as_one_server_does() {
-    let ring = Ring::start("moves");
+/// Each cell has a client, whose answers are all right, while `steps` are taken: it is given how
+/// many requests were answered, and whether a client has ended.
+fn under_load(ring: &Ring, steps: impl FnOnce(&AtomicUsize, &dyn Fn() -> bool)) {
     let (stops, count) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         let clients = ring.clients.iter().enumerate();
@@ -62,35 +62,58 @@ fn a_range_that_is_handed_over_answers_as_one_server_does() {
             scope.spawn(move || use_keys(*at, name, stops, count))
         });
         let clients: Vec<_> = clients.collect();
-        let mut asked = Client::connect(ring.clients[0]);
-        let moved = (0..ROUNDS).try_for_each(|round| {
-            (1..=CELLS).try_for_each(|range| {
-                let report = asked.list("stats ring");
-                let [primary, copy] =
-                    ["primary", "copies"].map(|name| of_range(&report, range, name));
-                // To the copy, and in the next round to the cell that has nothing of the range.
-                let other = (1..=CELLS as u64).sum::<u64>() - primary - copy;
-                moves(&ring, range, if round % 2 == 0 { copy } else { other });
-                let (before, start) = (count.load(Ordering::Relaxed), std::time::Instant::now());
-                while count.load(Ordering::Relaxed) < before + KEYS {
-                    assert!(start.elapsed() < DEADLINE, "nothing is answered any more");
-                    if clients.iter().any(|client| client.is_finished()) {
-                        return Err(());
-                    }
-                    thread::yield_now();
-                }
-                Ok(())
-            })
-        });
+        steps(&count, &|| clients.iter().any(|client| client.is_finished()));
         stops.store(true, Ordering::Relaxed);
         clients.into_iter().for_each(|client| client.join().expect("each answer was right"));
-        assert!(moved.is_ok(), "a client has ended");
-        let report = asked.list("stats ring");
-        for range in 1..=CELLS {
-            assert_eq!(of_range(&report, range, "epoch"), 1 + ROUNDS as u64);
-            assert_eq!(of_range(&report, range, "losses"), 0);
-            assert_ne!(of_range(&report, range, "copies"), of_range(&report, range, "primary"));
-        }
-        assert!(report.iter().any(|line| line == "STAT ranges_short_of_copies 0"), "{report:#?}");
     });
+}
+
+/// No range of the ring was lost, and each has its copies.
+fn is_whole(report: &[String], range: usize) {
+    assert_eq!(of_range(report, range, "losses"), 0);
+    assert!(report.iter().any(|line| line == "STAT ranges_short_of_copies 0"), "{report:#?}");
+}
+
+/// It has joined after the ring had formed.
+#[test]
+fn a_spare_takes_a_range_and_gives_it_back_while_clients_go_on() {
+    let ring = Ring::start_with("spares", CELLS, &["--spares", "1"], &[]);
+    assert_eq!(ring.clients.len(), CELLS + 1);
+    let mut asked = Client::connect(ring.clients[0]);
+    under_load(&ring, |_, _| {
+        for cell in [4, 1, 4, 2, 4] {
+            moves(&ring, 1, cell);
+            assert_eq!(of_range(&asked.list("stats ring"), 1, "primary"), cell);
+        }
+    });
+    is_whole(&asked.list("stats ring"), 1);
+}
+
+#[test]
+fn a_range_that_is_handed_over_answers_as_one_server_does() {
+    let ring = Ring::start("moves");
+    let mut asked = Client::connect(ring.clients[0]);
+    under_load(&ring, |count, has_ended| {
+        for (round, range) in (0..ROUNDS).flat_map(|round| (1..=CELLS).map(move |it| (round, it))) {
+            let report = asked.list("stats ring");
+            let [primary, copy] = ["primary", "copies"].map(|name| of_range(&report, range, name));
+            // To the copy, and in the next round to the cell that has nothing of the range.
+            let other = (1..=CELLS as u64).sum::<u64>() - primary - copy;
+            moves(&ring, range, if round % 2 == 0 { copy } else { other });
+            let (before, start) = (count.load(Ordering::Relaxed), std::time::Instant::now());
+            while count.load(Ordering::Relaxed) < before + KEYS {
+                assert!(start.elapsed() < DEADLINE, "nothing is answered any more");
+                if has_ended() {
+                    return;
+                }
+                thread::yield_now();
+            }
+        }
+    });
+    let report = asked.list("stats ring");
+    for range in 1..=CELLS {
+        is_whole(&report, range);
+        assert_eq!(of_range(&report, range, "epoch"), 1 + ROUNDS as u64);
+        assert_ne!(of_range(&report, range, "copies"), of_range(&report, range, "primary"));
+    }
 }

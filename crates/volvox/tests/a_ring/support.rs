@@ -38,7 +38,9 @@ impl Ring {
     pub fn start_with(name: &str, cells: usize, flags: &[&str], of_cells: &[&str]) -> Self {
         let process = std::process::id();
         let directory = std::env::temp_dir().join(format!("volvox-{name}-{process}"));
-        let (port, count) = (free_ports(cells as u16).to_string(), cells.to_string());
+        let spares = flags.iter().position(|flag| *flag == "--spares");
+        let spares = spares.map_or(0, |at| flags[at + 1].parse().expect("a number"));
+        let (port, count) = (free_ports(cells as u16 + spares).to_string(), cells.to_string());
         let mut child = Command::new(env!("CARGO_BIN_EXE_volvox"))
             .args(["up", "--json", "--port", &port, "--cells", &count, "--directory"])
             .arg(&directory)
