@@ -15,6 +15,7 @@
 //! One thread flushes at a time, so at most one change of a key is on its way below.
 
 use crate::backend::{BackendError, Change, Failure};
+use crate::held::{LOST_NS, NOT_LED_NS};
 use crate::index::{Entry, Kind, Place};
 use crate::journal::{
     BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, Waiting, journaled, records,
@@ -131,7 +132,9 @@ impl Gathered {
                 failed.extend(backs.iter().map(|back| back.hash));
                 is_over |= concerns_all(layers, &error);
                 if !is_over && !slices(&backs[0]).is_empty() {
-                    lock(&layers.held).hold(group(&backs[0]), now.mono_ns);
+                    let is_lost = error.failure == Failure::Corrupt;
+                    let rest_ns = if is_lost { LOST_NS } else { NOT_LED_NS };
+                    lock(&layers.held).hold(group(&backs[0]), now.mono_ns + rest_ns);
                 }
                 done = done.and(Err(error));
             }

@@ -17,7 +17,7 @@
 //! | `in_ring` | `floors`, `led`, `sync` | what the tier of a cell in a ring has besides |
 //! | `layers` | `backend`, `held`, `in_ring`, `index`, `journal`, `key`, `stored`, `sync` | journal, index and backend, together |
 //! | `held` | `journal` | groups of keys that cannot be written back for a while |
-//! | `flusher` | `backend`, `index`, `journal`, `key`, `layers`, `stored`, `sync` | how what is dirty is written back |
+//! | `flusher` | `backend`, `held`, `index`, `journal`, `key`, `layers`, `stored`, `sync` | how what is dirty is written back |
 //! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
 //! | `error` | `backend`, `journal` | why there is no tier |
 //! | `claim` | `backend`, `error`, `journal` | which journal the backend belongs to |

@@ -715,12 +715,15 @@ impl Journal {
         }
     }
 
+    /// Whether all of a segment that `lane` writes, or an earlier start has, is written back.
+    fn is_done(&self, segment: &Segment, lane: Option<u8>) -> bool {
+        let course = lane.map_or(Course::Earlier, Course::Lane);
+        segment.ends_before(self.progress.counts(course))
+    }
+
     /// Frees the segments that are of no use any more.
     fn free(&self) {
-        let done = |segment: &Segment, lane: Option<u8>| {
-            let course = lane.map_or(Course::Earlier, Course::Lane);
-            segment.ends_before(self.progress.counts(course))
-        };
+        let done = |segment: &Segment, lane| self.is_done(segment, lane);
         let oldest = self.shared.segments.first_undone(self.first_kept(), done);
         self.shared.segments.free_before(oldest);
         self.grants().grant_all();
