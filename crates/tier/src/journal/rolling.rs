@@ -37,18 +37,14 @@ fn idle(journal: &Journal, lane: &Lane, writer: &Writer) -> Option<u32> {
 }
 
 /// Begins another segment of a lane that has none, or an idle one before the first that is `kept`.
-fn roll_if_idle(
-    journal: &Journal,
-    (lane, writer): (&Lane, &mut Writer),
-    kept: u32,
-) -> io::Result<()> {
+fn roll_if_idle(journal: &Journal, of: (&Lane, &mut Writer), kept: u32) -> io::Result<()> {
+    let (lane, writer) = of;
     if journal.is_broken.load(Ordering::Acquire) {
         // What begins before the END must end before it, too.
         return Ok(());
     }
-    let rolls =
-        writer.open().is_none() || idle(journal, lane, writer).is_some_and(|number| number < kept);
-    if !rolls {
+    let idle = idle(journal, lane, writer);
+    if writer.open().is_some() && idle.is_none_or(|number| number >= kept) {
         return Ok(());
     }
     match writer.roll(journal.with(lane), true) {
