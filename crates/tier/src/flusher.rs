@@ -45,10 +45,6 @@ const READ_BYTES: usize = 1 << 20;
 /// Keys that are gathered with one that is old, at most.
 const GROUP_MAX: usize = 65_536;
 
-/// Groups are written back together while they have fewer bytes, and are fewer.
-const TOGETHER_BYTES: usize = 512 << 10;
-const TOGETHER_MAX: usize = 8;
-
 /// What is written alone goes with an older one if it lies in this part of the journal with it.
 const NEAR_PART: usize = 8;
 
@@ -97,14 +93,9 @@ impl Gathered {
             || self.read >= READ_BYTES_MAX
     }
 
-    /// Whether the next group has a round of its own: what replies wait for goes between two.
-    fn is_enough(&self) -> bool {
-        self.bytes >= TOGETHER_BYTES || self.groups.len() >= TOGETHER_MAX
-    }
-
-    /// Carries out all changes below, and takes them out of the index: at once, and where that
-    /// fails because of one group, those of each. Adds the keys to `failed` of which that failed; a
-    /// page that is not what was written stops no other.
+    /// Carries out all changes below, those of a group at once, and takes them out of the index.
+    /// Adds the keys to `failed` of which that failed; a page that is not what was written stops
+    /// no other.
     fn carry_out(
         &self,
         (layers, now): (&Layers, Now),
@@ -114,19 +105,8 @@ impl Gathered {
         let group = |back: &&Back| slices(back).numbers().start;
         let mut order: Vec<&Back> = self.changes.iter().collect();
         order.sort_by_key(group);
-        let groups: Vec<_> = order.chunk_by(|a, b| group(a) == group(b)).collect();
-        let mut done = match groups.len() {
-            0 | 1 => Ok(()),
-            _ => match apply(layers, &order) {
-                Err(error) if !concerns_all(layers, &error) => Ok(()),
-                applied => {
-                    failed.extend(order.iter().filter(|_| applied.is_err()).map(|it| it.hash));
-                    return applied;
-                }
-            },
-        };
-        let mut is_over = false;
-        for backs in groups {
+        let (mut done, mut is_over) = (Ok(()), false);
+        for backs in order.chunk_by(|a, b| group(a) == group(b)) {
             let applied = if is_over { done.clone() } else { apply(layers, backs) };
             if let Err(error) = applied {
                 failed.extend(backs.iter().map(|back| back.hash));
@@ -527,7 +507,8 @@ fn gather_batch(
             if gathered.places.contains_key(&hash) {
                 continue;
             }
-            gathered.is_whole |= gathered.is_enough();
+            // What replies wait for is written back between two groups.
+            gathered.is_whole |= !gathered.changes.is_empty();
             if gathered.is_full() {
                 return Ok(false);
             }
