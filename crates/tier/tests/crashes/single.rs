@@ -854,7 +854,7 @@ fn changes_are_taken_evenly_where_the_journal_is_nearly_full() {
         stored.push(count);
         // A segment becomes free every few rounds, in which few slices are written back.
         cell.life.tier.sync(now);
-        cell.life.tier.flush(now, true).expect("nothing fails");
+        (0..8).for_each(|_| _ = cell.life.tier.flush(now, true).expect("nothing fails"));
     }
     let last = &stored[40..];
     let some = last.iter().filter(|count| **count > 0).count();
@@ -891,7 +891,8 @@ fn what_is_held_of_one_lane_says_nothing_of_another_one_where_the_rest_cannot_be
     life.tier.write();
     cell.sync();
     cell.backend.memory.fail_gets(1, BackendFault::Refused(Failure::Transient));
-    cell.life.tier.flush(NOW, true).expect_err("what was touched cannot be read");
+    let fails = (0..9).any(|_| cell.life.tier.flush(NOW, true).is_err());
+    assert!(fails, "what was touched cannot be read");
     cell.set(other[1], 100).expect("there is room");
     cell.sync();
     cell.begin_again();
