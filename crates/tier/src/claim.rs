@@ -1,5 +1,4 @@
-//! Which journal the backend belongs to, and what it keeps of the versions that its journals have
-//! given out.
+//! Whose what lies below is, and what it keeps of the versions that its journals have given out.
 //!
 //! ```text
 //! note journal   names the journal                before anything else is written

@@ -127,7 +127,7 @@ impl InRing {
         self.led.set(slices, Some(level));
     }
 
-    /// This cell neither leads nor copies `slices` from now on.
+    /// Is nothing to `slices` any more.
     pub(crate) fn leave(&self, slices: SliceRange) {
         lock(&self.ranges).retain(|range| range.slices != slices);
         self.led.set(slices, None);

@@ -159,7 +159,6 @@ impl Threads {
             self.synced_ns = now.mono_ns;
         } else {
             self.tiered.write();
-            self.tiered.tier().pace(now);
         }
     }
 
