@@ -24,7 +24,7 @@ pub fn error(name: &str, failure: Failure, what: impl fmt::Display) -> BackendEr
     let remedy = match failure {
         Failure::Full => "; free space there",
         Failure::Corrupt => "; restore it, or move it away and start with --tier-salvage",
-        Failure::Transient | Failure::Unknown | Failure::Permanent => "",
+        _ => "",
     };
     BackendError { failure, what: format!("{name}: {what}{remedy}") }
 }

@@ -18,7 +18,7 @@ use crate::name::{self, Id, VALUES};
 use crate::objects::{Object, Objects};
 use crate::opening::{Notes, Opened, Run, open};
 use crate::page::{self, Content, Spot};
-use crate::rewrite::{Lengths, Next, Rewritten, gone, rewrite};
+use crate::rewrite::{Lengths, Next, Rewritten, create_all, gone, rewrite};
 use crate::runs::{RUNS, run_of};
 use crate::store::{LIST_AT_ONCE, Leftover, Store, again, check_epochs, not_led};
 use base::SliceId;
@@ -89,6 +89,11 @@ impl Leading {
             has_begun: AtomicBool::new(false),
             leftovers: Mutex::default(),
         }
+    }
+
+    /// Whether a record of this many bytes is an object of its own.
+    pub(crate) fn is_apart(&self, bytes: usize) -> bool {
+        self.lengths.is_apart(bytes)
     }
 
     /// Takes runs over, of which there is one at least: another that writes them is refused from
@@ -248,7 +253,7 @@ impl Leading {
         let stores: Vec<&Store> = leds.iter().map(|led| &led.store).collect();
         let created = match maps.is_empty() {
             true => Ok(()),
-            false => again(|| self.objects.create_all(&maps)).map(drop),
+            false => create_all(&*self.objects, &maps),
         };
         let created = created.and_then(|()| again(|| check_epochs(&stores)));
         for successor in successors {

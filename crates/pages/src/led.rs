@@ -100,7 +100,8 @@ impl Successor {
         (names, changes.replaced)
     }
 
-    /// It may count or not, until the next map of its run does.
+    /// Whether its map was created is not known: what was created for it is kept until a later map
+    /// of its run counts.
     pub(crate) fn doubt(&self) {
         let mut in_doubt = lock(&self.led.in_doubt);
         in_doubt.extend(self.names());

@@ -149,4 +149,8 @@ impl Backend for Pages {
     fn group(&self, slice: SliceId) -> SliceRange {
         slices_of(run_of(slice))
     }
+
+    fn is_written_alone(&self, record_bytes: usize) -> bool {
+        self.leading.is_apart(record_bytes)
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::map::{Entry, Map};
 use crate::name::{self, Id};
-use crate::objects::Object;
+use crate::objects::{Object, Objects};
 use crate::opening::Run;
 use crate::page::{self, Content, Row, Spot};
 use crate::store::{Store, again, is_passing};
@@ -38,6 +38,13 @@ pub(crate) struct Lengths {
     pub(crate) page_bytes: usize,
     /// A longer record is an object of its own.
     pub(crate) apart_from: usize,
+}
+
+impl Lengths {
+    /// Whether a record of this many bytes is an object of its own.
+    pub(crate) fn is_apart(self, bytes: usize) -> bool {
+        bytes > self.apart_from
+    }
 }
 
 /// A run after its changes.
@@ -108,7 +115,7 @@ pub(crate) fn rewrite(
             put_pages(store, &all, (first, lengths), into, &mut objects);
         }
         into.made.extend(objects.iter().map(|object| object.name.clone()));
-        create_all(store, &objects)?;
+        create_all(&*store.objects, &objects)?;
     }
     into.map.entries.extend_from_slice(&entries[kept..]);
     // The first page has whatever comes before its own first key.
@@ -122,10 +129,10 @@ pub(crate) fn rewrite(
 /// Creates objects at once, and one by one where some of them were refused for a while, or not
 /// answered: a service that refuses some of many requests would refuse one of all each time. The
 /// names and the bytes are the same, so one that was created before is as good.
-fn create_all(store: &Store, objects: &[Object]) -> Result<(), BackendError> {
-    match store.objects.create_all(objects) {
+pub(crate) fn create_all(into: &dyn Objects, objects: &[Object]) -> Result<(), BackendError> {
+    match into.create_all(objects) {
         Err(error) if is_passing(&error) => {
-            objects.iter().try_for_each(|it| again(|| store.objects.create(it).map(drop)))
+            objects.iter().try_for_each(|it| again(|| into.create(it).map(drop)))
         }
         done => done.map(drop),
     }
@@ -191,7 +198,7 @@ fn merge(
             dropped.push(name::value(row.key(), id));
         }
         let Some(record) = record else { continue };
-        let content = match record.len() > lengths.apart_from {
+        let content = match lengths.is_apart(record.len()) {
             false => Content::Here(record.to_vec()),
             true => {
                 let id = store.id();
@@ -232,7 +239,6 @@ fn put_pages(
 mod tests {
     use super::*;
     use crate::memory::MemoryObjects;
-    use crate::objects::Objects;
     use base::SliceId;
     use std::sync::Arc;
 

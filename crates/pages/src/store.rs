@@ -65,7 +65,7 @@ impl Store {
                 "another cell has taken it over ({of}), and this one may not write there any more: \
                  end this cell, or give each a root of its own"
             );
-            return Err(self.error(Failure::Permanent, &what));
+            return Err(self.error(Failure::TakenOver, &what));
         }
         match self.is_left.load(Ordering::Relaxed) {
             false => Ok(()),
@@ -150,7 +150,7 @@ pub(crate) fn is_passing(error: &BackendError) -> bool {
 /// The error of a call about a run that this cell neither writes nor reads.
 pub(crate) fn not_led(objects: &dyn Objects, run: usize) -> BackendError {
     let what = format!("{} of it are not led by this cell", shown(slices_of(run)));
-    error(objects, Failure::Transient, &what)
+    error(objects, Failure::NotLed, &what)
 }
 
 /// Slices as a message names them.

@@ -184,7 +184,7 @@ fn of_two_that_begin_at_once_one_counts() {
     let first = first.lock().unwrap().take().expect("it has begun between");
     let put = |pages: &Pages| pages.apply(&[Change::Put { key: b"key", record: b"record" }]);
     let refused = put(&first).unwrap_err();
-    assert_eq!(refused.failure, Failure::Permanent);
+    assert_eq!(refused.failure, Failure::TakenOver);
     assert!(refused.what.contains("another cell has taken it over"), "{refused}");
     put(&second).unwrap();
     let before = objects.calls();

@@ -176,7 +176,7 @@ impl Life {
             let role = self.role(cell, run_of(&key));
             let refused = self.cells[cell].get(&key, &mut Vec::new()).err();
             let is = refused.as_ref().map(|error| error.failure);
-            if is == Some(Failure::Permanent) {
+            if is == Some(Failure::TakenOver) {
                 let seed = self.seed;
                 // One that failed to lead may have taken an epoch.
                 assert!(role != Role::None, "seed {seed}: {refused:?}");
@@ -198,11 +198,11 @@ impl Life {
                 (Role::None, got) => {
                     let error = got.expect_err(&name);
                     let is_not_led = error.what.contains("not led by this cell");
-                    assert!(error.failure == Failure::Transient && is_not_led, "{name}: {error}");
+                    assert!(error.failure == Failure::NotLed && is_not_led, "{name}: {error}");
                 }
                 (Role::Deposed, got) => {
                     let error = got.expect_err(&name);
-                    assert_eq!(error.failure, Failure::Permanent, "{name}: {error}");
+                    assert_eq!(error.failure, Failure::TakenOver, "{name}: {error}");
                 }
                 (Role::Leads, Ok(is_there)) => {
                     let found = is_there.then_some(found);
@@ -304,11 +304,11 @@ fn is(failure: Failure, what: &str, error: &BackendError) -> bool {
 }
 
 fn is_not_led(error: &BackendError) -> bool {
-    is(Failure::Transient, "not led by this cell", error)
+    is(Failure::NotLed, "not led by this cell", error)
 }
 
 fn is_taken(error: &BackendError) -> bool {
-    is(Failure::Permanent, "another cell has taken it over (slices ", error)
+    is(Failure::TakenOver, "another cell has taken it over (slices ", error)
 }
 
 #[test]

@@ -93,12 +93,13 @@ impl Loader {
                 }
                 Err(error) => {
                     // Of another key it may be found out.
-                    if let (Some(below), Failure::Permanent) = (self.tiered.member(), error.failure)
+                    if let (Some(below), Failure::TakenOver) = (self.tiered.member(), error.failure)
                     {
                         below.lead_again();
                         self.tiered.press_flusher();
                     }
-                    is_of_key = matches!(error.failure, Failure::Corrupt | Failure::Permanent);
+                    is_of_key = [Failure::Corrupt, Failure::Permanent, Failure::TakenOver]
+                        .contains(&error.failure);
                     self.tiered.failed(error.to_string(), now(), is_of_key);
                     break;
                 }

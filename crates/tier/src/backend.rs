@@ -49,6 +49,10 @@ pub enum Failure {
     Permanent,
     /// What lies there is not what was written.
     Corrupt,
+    /// It was not carried out: this cell does not lead the slices of it.
+    NotLed,
+    /// The same, because another cell has taken them over.
+    TakenOver,
 }
 
 /// An error of a backend.
@@ -111,13 +115,14 @@ pub trait Backend: Send + Sync {
     /// that were left, or taken over by another; not twice at once for the same. `slices` are whole
     /// groups of [`Backend::group`]. A cell that has called [`Backend::begin`] need not call it.
     ///
-    /// Calls about keys of slices that are not led here fail with [`Failure::Transient`], and those
-    /// of slices that another has taken over with [`Failure::Permanent`]; other slices go on. What
-    /// is left meanwhile by [`Backend::leave`] is not led when this returns.
+    /// Calls about keys of slices that are not led here fail with [`Failure::NotLed`], and those of
+    /// slices that another has taken over with [`Failure::TakenOver`]; other slices go on. What is
+    /// left meanwhile by [`Backend::leave`] is not led when this returns.
     ///
     /// # Errors
-    /// When none of them is led, those that were before too. [`Failure::Permanent`] where another
-    /// has begun to lead some of them meanwhile, or where they are not whole groups.
+    /// When none of them is led, those that were before too. [`Failure::TakenOver`] where another
+    /// has begun to lead some of them meanwhile, [`Failure::Permanent`] where they are not whole
+    /// groups.
     fn lead(&self, _slices: SliceRange) -> Result<(), BackendError> {
         Ok(())
     }
@@ -162,6 +167,12 @@ pub trait Backend: Send + Sync {
     /// backend writes the keys of many slices at once anyway.
     fn group(&self, _slice: SliceId) -> SliceRange {
         SliceRange::NONE
+    }
+
+    /// Whether it writes a record of this many bytes apart from those of its group: next to nothing
+    /// is saved by writing it together with them.
+    fn is_written_alone(&self, _record_bytes: usize) -> bool {
+        false
     }
 
     /// What it has requested of a service, if it has one.

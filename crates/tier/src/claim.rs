@@ -1,4 +1,5 @@
-//! Whose what lies below is, and what it keeps of the versions that its journals have given out.
+//! Which journal the backend belongs to, and what it keeps of the versions that its journals have
+//! given out.
 //!
 //! ```text
 //! note journal   names the journal                before anything else is written

@@ -9,11 +9,13 @@
 //! over a newer one below. A change leaves the index only if nothing newer has come meanwhile.
 //!
 //! Where a backend writes the keys of many slices at once, all that is dirty of these slices goes
-//! with the oldest record of them.
+//! with the oldest record of them. A record that it writes alone goes only where it is old, too:
+//! the first segments are freed sooner then, and one by one.
 //!
 //! One thread flushes at a time, so at most one change of a key is on its way below.
 
 use crate::backend::{BackendError, Change, Failure};
+use crate::held::{LOST_NS, NOT_LED_NS};
 use crate::index::{Entry, Kind, Place};
 use crate::journal::{
     BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, Waiting, journaled, records,
@@ -43,6 +45,9 @@ const READ_BYTES: usize = 1 << 20;
 /// Keys that are gathered with one that is old, at most.
 const GROUP_MAX: usize = 65_536;
 
+/// What is written alone goes with an older one if it lies in this part of the journal with it.
+const NEAR_PART: usize = 8;
+
 /// Times that a key is looked at which changes meanwhile.
 const TRIES_MAX: usize = 4;
 
@@ -62,7 +67,7 @@ struct Back {
 struct Gathered {
     changes: Vec<Back>,
     places: HashMap<KeyHash, usize>,
-    /// The first slices of the groups of which all was gathered.
+    /// The groups that were gathered in this round, each by its first slice.
     groups: HashSet<usize>,
     bytes: usize,
     /// Bytes of segments that were read.
@@ -105,9 +110,11 @@ impl Gathered {
             let applied = if is_over { done.clone() } else { apply(layers, backs) };
             if let Err(error) = applied {
                 failed.extend(backs.iter().map(|back| back.hash));
-                is_over |= error.failure != Failure::Corrupt;
-                if error.failure == Failure::Corrupt && !slices(&backs[0]).is_empty() {
-                    lock(&layers.held).hold(group(&backs[0]), now.mono_ns);
+                is_over |= concerns_all(layers, &error);
+                if !is_over && !slices(&backs[0]).is_empty() {
+                    let is_lost = error.failure == Failure::Corrupt;
+                    let rest_ns = if is_lost { LOST_NS } else { NOT_LED_NS };
+                    lock(&layers.held).hold(group(&backs[0]), now.mono_ns + rest_ns);
                 }
                 done = done.and(Err(error));
             }
@@ -130,6 +137,16 @@ impl Gathered {
                 self.changes.push(back);
             }
         }
+    }
+}
+
+/// Whether what was not carried out for this reason fails for other groups, too.
+fn concerns_all(layers: &Layers, error: &BackendError) -> bool {
+    match error.failure {
+        Failure::Corrupt => false,
+        // A cell alone leads all of them.
+        Failure::NotLed | Failure::TakenOver => layers.ring.is_none(),
+        _ => true,
     }
 }
 
@@ -183,16 +200,20 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
     // Before anything is gathered: a touch that comes later stands after the end of its course.
     let ends =
         layers.journal.progress().courses().map(|course| (course, layers.journal.end_of(course)));
-    for (course, end) in ends.collect::<Vec<_>>() {
-        let spot = match gather(layers, course, end, (before_ns, now), &mut gathered) {
-            Ok(spot) => spot,
+    let mut ends: Vec<_> = ends.collect();
+    // Segments are freed in the order of their numbers.
+    ends.sort_by_cached_key(|(course, _)| {
+        let first = layers.journal.segment_from(*course, from(layers, *course).segment);
+        first.map_or(u32::MAX, |segment| segment.number())
+    });
+    for (course, end) in ends {
+        let spot = gather(layers, course, end, (before_ns, now), &mut gathered);
+        let held = gathered.held.take();
+        match spot {
+            Ok(spot) => gone.push((course, spot, held)),
             // The other courses go on.
-            Err(error) => {
-                unread.get_or_insert(error);
-                continue;
-            }
-        };
-        gone.push((course, spot, gathered.held.take()));
+            Err(error) => _ = unread.get_or_insert(error),
+        }
         if gathered.is_full() {
             break;
         }
@@ -361,6 +382,11 @@ fn read(layers: &Layers, place: Place) -> Result<Option<Vec<u8>>, BackendError> 
     })
 }
 
+/// From where on a course is gone through.
+fn from(layers: &Layers, course: Course) -> Spot {
+    lock(&layers.held).from(course, layers.journal.progress().reached(course))
+}
+
 /// Gathers from one course, at most to its `end`. Returns up to where it is gathered.
 fn gather(
     layers: &Layers,
@@ -369,7 +395,7 @@ fn gather(
     (before_ns, now): (u64, Now),
     gathered: &mut Gathered,
 ) -> Result<Spot, BackendError> {
-    let mut spot = lock(&layers.held).from(course, layers.journal.progress().reached(course));
+    let mut spot = from(layers, course);
     while !gathered.is_full() {
         let Some(segment) = layers.journal.segment_from(course, spot.segment) else { break };
         spot = spot.max(segment.begin());
@@ -486,7 +512,7 @@ fn gather_batch(
             if gathered.is_full() {
                 return Ok(false);
             }
-            gather_group(layers, group, now, gathered)?;
+            gather_group(layers, (group, segment), now, gathered)?;
             if gathered.places.contains_key(&hash) {
                 continue;
             }
@@ -498,16 +524,20 @@ fn gather_batch(
 }
 
 /// Gathers what is dirty of a group of slices and durable, in the order of the slices: what is
-/// written together.
+/// written together with a record in `segment`.
 fn gather_group(
     layers: &Layers,
-    group: SliceRange,
+    (group, segment): (SliceRange, u32),
     now: Now,
     gathered: &mut Gathered,
 ) -> Result<(), BackendError> {
     let mut found = Vec::new();
-    layers.index.for_each(|hash, _| {
-        if group.contains(hash.slice()) && found.len() < GROUP_MAX {
+    let near = segment.saturating_add((layers.journal.segments_max() / NEAR_PART) as u32);
+    let goes_with = |it: &Entry| {
+        it.place.segment < near || !layers.backend.is_written_alone(it.place.bytes as usize)
+    };
+    layers.index.for_each(|hash, entry| {
+        if group.contains(hash.slice()) && found.len() < GROUP_MAX && goes_with(entry) {
             found.push(hash);
         }
     });

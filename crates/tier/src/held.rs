@@ -1,5 +1,5 @@
-//! Groups of keys of which what lies below is not what was written: they rest for a while, and all
-//! others are written back meanwhile.
+//! Groups of keys that cannot be written back while others can, as where a page of them is lost:
+//! they rest for a while, and all others are written back meanwhile.
 //!
 //! ```text
 //! course   ... written back | some are held, the others written back | not gone through
@@ -11,8 +11,11 @@
 use crate::journal::{Course, Spot};
 use std::collections::{HashMap, HashSet};
 
-/// How long a group rests, in nanoseconds.
-const REST_NS: u64 = 5_000_000_000;
+/// How long a group rests of which a page is not what was written, in nanoseconds.
+pub(crate) const LOST_NS: u64 = 5_000_000_000;
+
+/// How long one rests that this cell does not lead below: it is about to.
+pub(crate) const NOT_LED_NS: u64 = 100_000_000;
 
 /// The groups that rest, and how far courses were gone through beyond what is held of them.
 #[derive(Debug, Default)]
@@ -34,9 +37,9 @@ impl Held {
         self.groups.keys().copied().collect()
     }
 
-    /// A group rests from now on.
-    pub(crate) fn hold(&mut self, group: usize, now_ns: u64) {
-        self.groups.insert(group, now_ns + REST_NS);
+    /// A group rests until then.
+    pub(crate) fn hold(&mut self, group: usize, until_ns: u64) {
+        self.groups.insert(group, until_ns);
     }
 
     /// From where on a course is gone through that is `reached` up to there.

@@ -127,7 +127,7 @@ impl InRing {
         self.led.set(slices, Some(level));
     }
 
-    /// Is nothing to `slices` any more.
+    /// This cell neither leads nor copies `slices` from now on.
     pub(crate) fn leave(&self, slices: SliceRange) {
         lock(&self.ranges).retain(|range| range.slices != slices);
         self.led.set(slices, None);

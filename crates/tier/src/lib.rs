@@ -17,10 +17,10 @@
 //! | `in_ring` | `floors`, `led`, `sync` | what the tier of a cell in a ring has besides |
 //! | `layers` | `backend`, `held`, `in_ring`, `index`, `journal`, `key`, `stored`, `sync` | journal, index and backend, together |
 //! | `held` | `journal` | groups of keys that cannot be written back for a while |
-//! | `flusher` | `backend`, `index`, `journal`, `key`, `layers`, `stored`, `sync` | how what is dirty is written back |
+//! | `flusher` | `backend`, `held`, `index`, `journal`, `key`, `layers`, `stored`, `sync` | how what is dirty is written back |
 //! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
 //! | `error` | `backend`, `journal` | why there is no tier |
-//! | `claim` | `backend`, `error`, `journal` | whose what lies below is |
+//! | `claim` | `backend`, `error`, `journal` | which journal the backend belongs to |
 //! | `member` | `backend`, `in_ring`, `index`, `journal`, `key`, `layers`, `live_rules`, `lookups`, `rules` | the tier of a cell in a ring, as the ring uses it |
 //! | `check` | `backend`, `index`, `journal`, `key`, `layers`, `stored`, `sync` | whether all can be read, and is what was written |
 //! | `discard` | `backend`, `index`, `journal`, `key`, `layers`, `sync` | changes that are given up |

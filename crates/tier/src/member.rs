@@ -244,8 +244,8 @@ impl Member<'_> {
         self.ring.lead(slices, level);
     }
 
-    /// Is nothing to `slices` any more: what the journal has of them stays, and nothing is written
-    /// back or looked up.
+    /// This cell neither leads nor copies `slices` from now on: what the journal has of them stays,
+    /// and nothing is written back or looked up.
     pub fn leave(&self, slices: SliceRange) {
         self.ring.leave(slices);
         self.layers.backend.leave(slices);

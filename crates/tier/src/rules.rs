@@ -122,7 +122,7 @@ impl FromStr for PrefixRule {
         let Some((prefix, word)) = item.rsplit_once('=') else {
             return Err(format!("\"{item}\" has no level; write PREFIX=LEVEL"));
         };
-        let policy = word.parse().map_err(|why| format!("\"{item}\" has {why}"))?;
+        let policy = word.parse().map_err(|why| format!("\"{item}\": {why}"))?;
         Ok(Self { prefix: prefix.to_owned(), policy })
     }
 }

@@ -453,9 +453,16 @@ impl Tier {
             self.lookups.forget_old(now.mono_ns);
         }
         journal::sync(&self.layers.journal, now);
+        self.pace(now);
         if let Some(member) = self.member() {
             member.save_floors();
         }
+    }
+
+    /// Has changes taken no faster than the journal is written back, where it is nearly full.
+    /// Called several times a second, by the thread that syncs.
+    pub fn pace(&self, now: Now) {
+        self.layers.journal.pace(now);
     }
 
     /// Whether the journal should be synced at once: replies wait for it, or a log that is half
@@ -498,7 +505,7 @@ impl Tier {
         let flushed = flusher::flush(&self.layers, now, before_ns);
         self.layers.backend.tidy();
         if let (Some(member), Err(error)) = (self.member(), &flushed)
-            && error.failure == Failure::Permanent
+            && error.failure == Failure::TakenOver
         {
             member.lead_again();
         }

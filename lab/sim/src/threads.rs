@@ -159,6 +159,7 @@ impl Threads {
             self.synced_ns = now.mono_ns;
         } else {
             self.tiered.write();
+            self.tiered.tier().pace(now);
         }
     }
 

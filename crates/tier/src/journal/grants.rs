@@ -18,6 +18,7 @@
 
 use super::lane::{CHECKPOINT_BYTES_MAX, Shared};
 use super::logged::Lane;
+use super::pace::{Seen, UNPACED};
 use super::segments::SegmentsConfig;
 use crate::sync::lock;
 use std::sync::atomic::Ordering;
@@ -45,6 +46,8 @@ pub(super) const KEPT_PER_LANE: usize = 2;
 pub(super) struct Grants<'a> {
     pub(super) shared: &'a Shared,
     pub(super) lanes: &'a [Lane],
+    /// Up to how many bytes of what this cell leads may be written in all.
+    pub(super) paced: u64,
     /// Whether nothing is written any more.
     pub(super) has_failed: bool,
 }
@@ -76,11 +79,45 @@ impl Grants<'_> {
         let rest = lane.rest.load(Ordering::Acquire);
         let room = match self.has_failed {
             true => 0,
-            false => self.left().room(lane.promised(), rest.into()),
+            false => self.left().room(lane.promised(), rest.into()).min(self.paced_room(lane)),
         };
         if lane.log.grant_after(lane.reader, written, room).is_some() {
             *granted = (bytes, room);
         }
+    }
+
+    /// What the pace leaves. Where several logs use it up at once, they wait the longer.
+    fn paced_room(&self, lane: &Lane) -> u64 {
+        match lane.is_copied {
+            true => UNPACED,
+            false => self.paced.saturating_sub(self.written()),
+        }
+    }
+
+    /// Bytes of records of what this cell leads that were written since the journal began.
+    fn written(&self) -> u64 {
+        self.led().map(|lane| lane.journaled.load(Ordering::Relaxed)).sum()
+    }
+
+    /// What the pace goes by. A segment has no records where the checkpoint of its lane is, and may
+    /// have none where the longest batch would be.
+    pub(super) fn seen(&self) -> Seen {
+        let segments = &self.shared.segments;
+        let SegmentsConfig { bytes, batch, .. } = *segments.config();
+        let besides = (CHECKPOINT_BYTES_MAX / self.led().count().max(1)) as u64 + u64::from(batch);
+        let left = segments.left() as u64;
+        Seen {
+            freed: segments.freed(),
+            left,
+            whole: left + segments.live() as u64,
+            segment: u64::from(bytes).saturating_sub(besides).max(1),
+            written: self.written(),
+        }
+    }
+
+    /// The lanes of what this cell leads.
+    fn led(&self) -> impl Iterator<Item = &Lane> {
+        self.lanes.iter().filter(|lane| !lane.is_copied)
     }
 
     /// What is left to be granted.

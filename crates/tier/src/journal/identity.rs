@@ -23,6 +23,8 @@ pub enum RecoverError {
     Foreign(String),
     /// What was durable is not there any more.
     Corrupt(String),
+    /// The same of what stands for the whole journal: nothing of it can be read.
+    Useless(String),
 }
 
 impl fmt::Display for RecoverError {
@@ -30,6 +32,11 @@ impl fmt::Display for RecoverError {
         match self {
             Self::Disk { what, error } => write!(f, "{what}: {error}"),
             Self::Foreign(what) => write!(f, "{what}: give the tier a directory of its own"),
+            Self::Useless(what) => write!(
+                f,
+                "the journal is corrupt: {what}; restore the directory from a copy, or move it \
+                 away: a cell of a ring begins without it, and another one with --tier-adopt"
+            ),
             Self::Corrupt(what) => {
                 write!(
                     f,
@@ -47,7 +54,7 @@ impl RecoverError {
     /// That the floors of slices cannot be read.
     pub(crate) fn of_floors(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::InvalidData => Self::Corrupt(error.to_string()),
+            io::ErrorKind::InvalidData => Self::Useless(error.to_string()),
             _ => disk("the file floors")(error),
         }
     }
@@ -82,7 +89,7 @@ pub(crate) fn identity(
     let (name, crc) = id.split_at(16);
     if crc32fast::hash(name).to_le_bytes() != crc {
         let what = format!("the file {IDENTITY} is not what was written");
-        return Err(RecoverError::Corrupt(what));
+        return Err(RecoverError::Useless(what));
     }
     // Once more: a sync of an earlier start may have failed, and what it has not written down is
     // then read from the memory of the system, and not written by another sync.

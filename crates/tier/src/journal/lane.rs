@@ -112,6 +112,8 @@ pub(crate) struct Writer {
     pub(crate) durable_batches: u64,
     /// Bytes written since the lane began, and those of changes that are not journaled.
     pub(crate) bytes: u64,
+    /// Bytes of records written to segments since the lane began.
+    pub(crate) journaled: u64,
     /// While what was void is written once more: the new places of its records.
     moved: Option<HashMap<KeyHash, Moved>>,
     /// The first segment since the lane began, or began again.
@@ -197,6 +199,7 @@ impl Writer {
             written: next - 1,
             durable_batches: next - 1,
             bytes: 0,
+            journaled: 0,
             moved: None,
             first_segment: None,
             takes_reserve: false,
@@ -447,6 +450,7 @@ impl Writer {
             head.seal(segment.seed, &mut self.buffer);
             // Until it is written, nothing of it is given up.
             let at = self.write(&segment)?;
+            self.journaled += self.buffer.len() as u64;
             let pending = std::mem::take(&mut self.pending);
             self.covered = self.next;
             for pending in pending.iter().filter(|it| !it.gives_up) {

@@ -24,8 +24,9 @@ pub(super) struct Lane {
     /// The last position that is written, and that is durable.
     pub(super) written: AtomicU64,
     pub(super) durable: AtomicU64,
-    /// Bytes that its open segment has left.
+    /// Bytes that its open segment has left, and those of records written since it began.
     pub(super) rest: AtomicU32,
+    pub(super) journaled: AtomicU64,
     /// What its writer had written when room was granted last, and how much was granted.
     pub(super) granted: Mutex<(u64, u64)>,
     /// In a ring: what is promised of its room to the primaries of what is copied, and has not
@@ -57,6 +58,7 @@ impl Lane {
             written: AtomicU64::new(next - 1),
             durable: AtomicU64::new(next - 1),
             rest: AtomicU32::new(0),
+            journaled: AtomicU64::new(0),
             granted: Mutex::default(),
             promised: AtomicU64::new(0),
         }
@@ -85,8 +87,9 @@ impl Lane {
         below
     }
 
-    /// Notes how much its open segment has left, which its writer knows.
-    pub(super) fn note_rest(&self, writer: &Writer) {
+    /// Notes how much its open segment has left, and how much is written, which its writer knows.
+    pub(super) fn note(&self, writer: &Writer) {
+        self.journaled.store(writer.journaled, Ordering::Relaxed);
         let rest =
             writer.open().map_or(0, |open| open.head.bytes - open.written.load(Ordering::Relaxed));
         self.rest.store(rest, Ordering::Release);

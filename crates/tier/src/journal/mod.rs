@@ -13,12 +13,14 @@
 //! |---|---|---|
 //! | `format` | nothing | what lies in a segment |
 //! | `states` | `format` | what is known of each slice |
-//! | `segments` | `format` | files that are used again and again |
+//! | `ages` | nothing | since when what a segment holds has been durable |
+//! | `segments` | `ages`, `format` | files that are used again and again |
 //! | `record` | `format` | the changes that are journaled |
 //! | `through` | nothing | changes whose replies wait until they are below |
 //! | `lane` | `format`, `record`, `segments`, `states`, `through` | how one lane is written |
 //! | `logged` | `lane` | one log, and how far the journal has it |
-//! | `grants` | `lane`, `logged`, `segments` | how much room is granted to a log |
+//! | `grants` | `lane`, `logged`, `pace`, `segments` | how much room is granted to a log |
+//! | `pace` | nothing | how fast changes are taken where it is nearly full |
 //! | `progress` | `format` | how far what is journaled is written back |
 //! | `promises` | `grants`, `logged` | what is promised of the room of logs |
 //! | `layout` | `lane` | the length of segments, and how many there are |
@@ -36,6 +38,7 @@
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
 
+mod ages;
 mod format;
 mod found;
 mod give_up;
@@ -45,6 +48,7 @@ mod identity;
 mod lane;
 mod layout;
 mod logged;
+mod pace;
 mod progress;
 mod promises;
 mod record;
@@ -80,6 +84,7 @@ pub use lane::{
 use lane::{Moment, Shared, Stuck, With, Writer};
 pub(crate) use layout::Layout;
 use logged::Lane;
+use pace::{Pace, UNPACED};
 pub(crate) use progress::{Course, Progress};
 pub(crate) use promises::{promise, redeem};
 pub(crate) use record::{journaled, records};
@@ -139,6 +144,9 @@ pub(crate) struct Journal {
     first_led: usize,
     /// Held while room is promised.
     promises: Mutex<()>,
+    /// Up to how many bytes of what this cell leads may be written in all, and why.
+    paced: AtomicU64,
+    pace: Mutex<Pace>,
     progress: Progress,
     clock_s: AtomicU32,
     /// Whether a lane found no segment.
@@ -214,6 +222,8 @@ impl Journal {
             first_led,
             of_lanes,
             promises: Mutex::default(),
+            paced: AtomicU64::new(UNPACED),
+            pace: Mutex::default(),
             progress: Progress::new(count),
             clock_s: AtomicU32::new(clock_s.max(now.expiry_s)),
             // Each lane has one, and the reserve is made. The first sync makes the others.
@@ -466,7 +476,7 @@ impl Journal {
     fn with_writer<T>(&self, lane: &Lane, with: impl FnOnce(&mut Writer) -> T) -> T {
         let mut writer = lock(&lane.writer);
         let done = with(&mut writer);
-        lane.note_rest(&writer);
+        lane.note(&writer);
         drop(writer);
         self.write_lane(lane);
         done
@@ -484,7 +494,7 @@ impl Journal {
             Err(Stuck::Disk(error)) => self.breaks(&error),
         }
         // Before what is written: a grant from there on never counts what was left before.
-        lane.note_rest(writer);
+        lane.note(writer);
         // More than this call has written, where a batch that is no record came first.
         let written = writer.written;
         let has_written = written > lane.written.load(Ordering::Relaxed);
@@ -654,9 +664,19 @@ impl Journal {
         self.of_lanes.iter().any(behind)
     }
 
+    /// Has changes of what this cell leads taken no faster than segments are freed, where few are
+    /// left. Called again and again, by one thread.
+    pub(crate) fn pace(&self, now: Now) {
+        let limit = lock(&self.pace).look(now.mono_ns, &self.grants().seen());
+        if self.paced.swap(limit, Ordering::AcqRel) != limit {
+            self.grants().grant_all();
+        }
+    }
+
     fn grants(&self) -> Grants<'_> {
         let has_failed = self.failure.get().is_some();
-        Grants { shared: &self.shared, lanes: &self.of_lanes, has_failed }
+        let paced = self.paced.load(Ordering::Acquire);
+        Grants { shared: &self.shared, lanes: &self.of_lanes, paced, has_failed }
     }
 
     /// Whether everything of a segment up to `spot` is durable.
@@ -695,12 +715,15 @@ impl Journal {
         }
     }
 
+    /// Whether all of a segment that `lane` writes, or an earlier start has, is written back.
+    fn is_done(&self, segment: &Segment, lane: Option<u8>) -> bool {
+        let course = lane.map_or(Course::Earlier, Course::Lane);
+        segment.ends_before(self.progress.counts(course))
+    }
+
     /// Frees the segments that are of no use any more.
     fn free(&self) {
-        let done = |segment: &Segment, lane: Option<u8>| {
-            let course = lane.map_or(Course::Earlier, Course::Lane);
-            segment.ends_before(self.progress.counts(course))
-        };
+        let done = |segment: &Segment, lane| self.is_done(segment, lane);
         let oldest = self.shared.segments.first_undone(self.first_kept(), done);
         self.shared.segments.free_before(oldest);
         self.grants().grant_all();
@@ -740,6 +763,11 @@ impl Journal {
     /// Bytes of all segments that are in use.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.shared.segments.live_bytes()
+    }
+
+    /// Most segments.
+    pub(crate) fn segments_max(&self) -> usize {
+        self.shared.segments.config().count_max
     }
 
     /// Most bytes of segments.

@@ -6,7 +6,7 @@
 use super::format::Spot;
 use crate::sync::{Mutex, lock};
 
-/// What is written back in one order.
+/// Records that are written back in their order: those of a lane, or what earlier starts have left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Course {
     /// What earlier starts have left.

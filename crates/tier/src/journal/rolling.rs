@@ -1,37 +1,50 @@
-//! How lanes leave a segment that holds up others, which could be free.
+//! A lane whose open segment holds up later ones, and is written back, begins another one: else
+//! none of these is freed.
 
 use super::Journal;
 use super::format::Spot;
 use super::lane::{Stuck, Writer};
 use super::logged::Lane;
+use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Lets lanes begin another segment whose open one is the oldest and is written back, where few
-/// segments are left.
+/// Lets lanes begin another segment whose open one is written back, where few segments are left,
+/// unless one before it is kept for another reason. A lane that has none begins its first one:
+/// until then the first segment of this start has its checkpoint.
 pub(crate) fn roll_idle(journal: &Journal) -> io::Result<()> {
     let segments = &journal.shared.segments;
     let are_enough = segments.left() * 2 > segments.config().count_max;
     if are_enough || journal.failure.get().is_some() {
         return Ok(());
     }
+    let idle = |lane| journal.with_writer(lane, |writer| idle(journal, lane, writer));
+    let idle: HashSet<u32> = journal.of_lanes.iter().filter_map(idle).collect();
+    let kept = segments.first_undone(u32::MAX, |segment, lane| {
+        journal.is_done(segment, lane) || idle.contains(&segment.number())
+    });
     for lane in &journal.of_lanes {
-        journal.with_writer(lane, |writer| roll_if_idle(journal, lane, writer))?;
+        journal.with_writer(lane, |writer| roll_if_idle(journal, (lane, writer), kept))?;
     }
     Ok(())
 }
 
-fn roll_if_idle(journal: &Journal, lane: &Lane, writer: &mut Writer) -> io::Result<()> {
+/// The number of the open segment of a lane, if all of it is written back.
+fn idle(journal: &Journal, lane: &Lane, writer: &Writer) -> Option<u32> {
+    let open = writer.open()?;
+    let end = Spot { segment: open.number(), offset: open.written.load(Ordering::Acquire) };
+    (journal.flushed(lane) >= end).then(|| open.number())
+}
+
+/// Begins another segment of a lane that has none, or an idle one before the first that is `kept`.
+fn roll_if_idle(journal: &Journal, of: (&Lane, &mut Writer), kept: u32) -> io::Result<()> {
+    let (lane, writer) = of;
     if journal.is_broken.load(Ordering::Acquire) {
         // What begins before the END must end before it, too.
         return Ok(());
     }
-    let flushed = journal.flushed(lane);
-    let is_idle = writer.open().is_none_or(|open| {
-        let end = open.written.load(Ordering::Acquire);
-        flushed >= Spot { segment: open.number(), offset: end }
-    });
-    if !is_idle {
+    let idle = idle(journal, lane, writer);
+    if writer.open().is_some() && idle.is_none_or(|number| number >= kept) {
         return Ok(());
     }
     match writer.roll(journal.with(lane), true) {

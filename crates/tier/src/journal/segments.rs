@@ -9,6 +9,7 @@
 //! are prepared, and is durable before the next one is given out. Live segments are freed by
 //! rising number.
 
+use super::ages::Ages;
 use super::format::{JournalId, RECORD_BYTES, SEGMENT_HEAD_BYTES, Seed, SegmentHead, Spot};
 use crate::disk::{Disk, File};
 use crate::index::Place;
@@ -16,16 +17,10 @@ use crate::sync::{Mutex, RwLock, lock, read, write};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes written at once while a file is filled with zeros.
 const ZEROS_BYTES: usize = 1 << 20;
-
-/// Ends of what was made durable that a segment remembers, with the moment; more are joined.
-const AGES_MAX: usize = 256;
-
-/// The least time between two of them, in nanoseconds.
-const AGE_STEP_NS: u64 = 250_000_000;
 
 /// One segment that is in use.
 pub(crate) struct Segment {
@@ -43,8 +38,7 @@ pub(crate) struct Segment {
     is_spoiled: AtomicBool,
     /// The lane that writes it. None writes one of an earlier start.
     lane: Option<u8>,
-    /// Ends of what was durable at a moment, both rising.
-    ages: Mutex<VecDeque<(u32, u64)>>,
+    ages: Mutex<Ages>,
 }
 
 impl Segment {
@@ -120,26 +114,13 @@ impl Segment {
     /// Everything up to `end` is durable, since `now_ns` or before.
     pub(crate) fn set_durable(&self, end: u32, now_ns: u64) {
         self.durable.fetch_max(end, Ordering::AcqRel);
-        let mut ages = lock(&self.ages);
-        match ages.back_mut() {
-            Some((last, at_ns)) if now_ns < *at_ns + AGE_STEP_NS || *last >= end => {
-                *last = end.max(*last);
-            }
-            _ => ages.push_back((end, now_ns)),
-        }
-        while ages.len() > AGES_MAX {
-            ages.pop_front();
-        }
+        lock(&self.ages).note(end, now_ns);
     }
 
     /// The end of what has been durable since `before_ns`; all, in a segment of an earlier start.
     pub(crate) fn durable_since(&self, before_ns: u64) -> u32 {
-        let ages = lock(&self.ages);
-        if ages.is_empty() {
-            return self.durable.load(Ordering::Acquire);
-        }
-        let old = ages.iter().take_while(|(_, at_ns)| *at_ns <= before_ns).last();
-        old.map_or(0, |(end, _)| *end)
+        let since = lock(&self.ages).since(before_ns);
+        since.unwrap_or_else(|| self.durable.load(Ordering::Acquire))
     }
 }
 
@@ -213,6 +194,8 @@ pub(crate) struct Segments {
     table: Mutex<Table>,
     /// Segments with lower numbers are free.
     oldest: AtomicU32,
+    /// How many were freed.
+    freed: AtomicU64,
     live: RwLock<BTreeMap<u32, Arc<Segment>>>,
 }
 
@@ -267,7 +250,8 @@ impl Segments {
             refusal,
         };
         let oldest = AtomicU32::new(oldest);
-        Self { disk, config, table: Mutex::new(table), oldest, live: RwLock::new(live) }
+        let (table, freed, live) = (Mutex::new(table), AtomicU64::new(0), RwLock::new(live));
+        Self { disk, config, table, oldest, freed, live }
     }
 
     pub(crate) fn config(&self) -> &SegmentsConfig {
@@ -604,9 +588,19 @@ impl Segments {
         live.into_iter().try_for_each(|segment| segment.file.sync())
     }
 
+    /// Live segments.
+    pub(crate) fn live(&self) -> usize {
+        read(&self.live).len()
+    }
+
+    /// Segments that were freed since this start began.
+    pub(crate) fn freed(&self) -> u64 {
+        self.freed.load(Ordering::Relaxed)
+    }
+
     /// Bytes of live segments.
     pub(crate) fn live_bytes(&self) -> u64 {
-        read(&self.live).len() as u64 * u64::from(self.config.bytes)
+        self.live() as u64 * u64::from(self.config.bytes)
     }
 
     /// Frees the live segments before `number`: their files may be used again.
@@ -616,6 +610,7 @@ impl Segments {
         let kept = live.split_off(&number);
         let freed = std::mem::replace(&mut *live, kept);
         drop(live);
+        self.freed.fetch_add(freed.len() as u64, Ordering::Relaxed);
         let mut table = lock(&self.table);
         for (number, segment) in freed {
             match segment.is_spoiled.load(Ordering::Acquire) {

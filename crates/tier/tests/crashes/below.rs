@@ -129,7 +129,7 @@ impl SimBackend {
                 Failure::Transient => REFUSED,
                 Failure::Unknown => NOT_ANSWERED,
                 Failure::Full => FULL,
-                Failure::Permanent | Failure::Corrupt => PERMANENT,
+                _ => PERMANENT,
             };
             self.tally.lock().expect("no panic").add(name);
         }
@@ -178,6 +178,11 @@ impl Backend for SimBackend {
         let slices = self.group.load(Ordering::Relaxed);
         let first = slice.index() - slice.index().checked_rem(slices).unwrap_or(0);
         SliceRange::new(first..first + slices)
+    }
+
+    fn is_written_alone(&self, record_bytes: usize) -> bool {
+        let pages = self.bucket.as_ref().and_then(|bucket| bucket.pages().ok());
+        pages.is_some_and(|pages| pages.is_written_alone(record_bytes))
     }
 
     fn name(&self) -> &str {

@@ -839,6 +839,100 @@ fn what_is_not_what_was_written_below_stops_no_other_key_that_is_written_back_la
     }
 }
 
+#[test]
+fn changes_are_taken_evenly_where_the_journal_is_nearly_full() {
+    let config = Config { log_bytes: 4 << 20, entries: 10_000, ..Config::shortest(1) };
+    let mut cell = Cell::new(config, 1_200);
+    cell.backend.group_by(1);
+    let (mut stored, mut next) = (Vec::new(), 0);
+    for tick in 1..=80 {
+        let now = base::Now { mono_ns: NOW.mono_ns + tick * 100_000_000, ..NOW };
+        let mut count = 0;
+        while cell.set(next % 1_200, 15_000).is_ok() {
+            (next, count) = (next + 1, count + 1);
+        }
+        stored.push(count);
+        // A segment becomes free every few rounds, in which few slices are written back.
+        cell.life.tier.sync(now);
+        (0..8).for_each(|_| _ = cell.life.tier.flush(now, true).expect("nothing fails"));
+    }
+    let last = &stored[40..];
+    let some = last.iter().filter(|count| **count > 0).count();
+    assert!(some * 10 > last.len() * 6, "in {some} of {}: {stored:?}", last.len());
+}
+
+#[test]
+fn what_is_held_of_one_lane_says_nothing_of_another_one_where_the_rest_cannot_be_read() {
+    let mut cell = Cell::new(Config::shortest(2), 40);
+    cell.backend.group_by(1);
+    let lane = |key: usize| cell.life.lanes.lane_of(cell.keys[key].slice).index();
+    // The first lane has the first segment, and the other one the next.
+    let (first, other): (Vec<_>, Vec<_>) = (0..40).partition(|key| lane(*key) == 0);
+    let [held, touched, filler] = first[..3] else { panic!("there are many keys") };
+    cell.set(touched, 100).expect("there is room");
+    cell.life.drain(NOW).expect("nothing fails");
+    cell.set(held, 100).expect("there is room");
+    cell.sync();
+    cell.set(other[0], 100).expect("there is room");
+    cell.sync();
+    cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Corrupt));
+    cell.life.tier.flush(NOW, true).expect_err("that of one slice");
+    // And a later one, in which there is more of the slice that rests.
+    let bytes = cell.life.tier.report().journal_bytes;
+    while cell.life.tier.report().journal_bytes == bytes {
+        cell.set(filler, 15_000).expect("there is room");
+        cell.sync();
+    }
+    cell.set(held, 200).expect("there is room");
+    let item = cell.keys[touched].known().cloned().flatten().expect("it was set");
+    let (life, key) = (&mut cell.life, &mut cell.keys[touched]);
+    life.touch(&mut cell.given, key, &item, (NOW.expiry_s + 50, false)).expect("there is room");
+    life.sink.end_batch();
+    life.tier.write();
+    cell.sync();
+    cell.backend.memory.fail_gets(1, BackendFault::Refused(Failure::Transient));
+    let fails = (0..9).any(|_| cell.life.tier.flush(NOW, true).is_err());
+    assert!(fails, "what was touched cannot be read");
+    cell.set(other[1], 100).expect("there is room");
+    cell.sync();
+    cell.begin_again();
+    cell.check();
+    cell.life.drain(NOW).expect("nothing fails any more");
+    cell.check();
+    assert!(cell.backend.memory.records().contains_key(&cell.keys[other[1]].key));
+}
+
+#[test]
+fn lanes_that_are_idle_take_no_segments_while_another_one_cannot_be_written_back() {
+    let mut cell = Cell::new(Config::shortest(2), 40);
+    cell.backend.group_by(1);
+    let is_first = |cell: &Cell, key: usize| {
+        cell.life.lanes.lane_of(cell.keys[key].slice) == cell.life.lanes.lane_of(cell.keys[0].slice)
+    };
+    let other = (0..40).find(|key| !is_first(&cell, *key)).expect("there are many keys");
+    let filler = (1..40).find(|key| is_first(&cell, *key)).expect("there are many keys");
+    cell.set(0, 100).expect("there is room");
+    cell.set(other, 100).expect("there is room");
+    cell.sync();
+    cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Corrupt));
+    cell.life.tier.flush(NOW, true).expect_err("that of one slice");
+    // Few segments are left, of which none can be freed.
+    loop {
+        let report = cell.life.tier.report();
+        if report.journal_bytes * 2 > report.journal_bytes_max {
+            break;
+        }
+        cell.set(filler, 15_000).expect("there is room");
+        cell.sync();
+    }
+    let before = cell.life.tier.report().journal_bytes;
+    for _ in 0..20 {
+        cell.life.tier.flush(NOW, true).expect("it rests, and the others go on");
+        cell.sync();
+    }
+    assert_eq!(cell.life.tier.report().journal_bytes, before);
+}
+
 /// What a barrier has ended is not read one by one where a group is gathered.
 #[test]
 fn what_a_barrier_has_ended_is_dropped_without_being_read() {

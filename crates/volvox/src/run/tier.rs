@@ -20,7 +20,7 @@ use base::{Grant, MemoryBudget, Owner, SliceId, Version};
 use drivers::{Clock, Slot};
 use nix::sys::statvfs::statvfs;
 use service::{Cell, Loader, RingCell, TierReach, Tiered, Woken, WrittenBackEntries};
-use tier::{Ack, BackendError, FIRST_MAX, Flushed, Member, Recovered, Tier, TierConfig};
+use tier::{Ack, BackendError, FIRST_MAX, Flushed, Member, Recovered, Tier, TierConfig, TierError};
 
 use super::database;
 use super::random::random;
@@ -65,6 +65,7 @@ const MISSING_MAX: usize = 16_384;
 /// A tier that was recovered.
 pub(super) struct Below {
     recovered: Recovered,
+    is_journal_set: bool,
     _memory: Grant,
 }
 
@@ -131,7 +132,8 @@ impl Below {
             clock.expiry().set(recovered.clock_s(), now.mono_ns);
         }
         say(&recovered, path);
-        Ok(Some(Self { recovered, _memory: grant }))
+        let is_journal_set = loaded.is_set("tier.journal");
+        Ok(Some(Self { recovered, is_journal_set, _memory: grant }))
     }
 
     /// Puts the tier below the memory of a cell, and starts its threads.
@@ -144,7 +146,13 @@ impl Below {
         clock: &Clock,
     ) -> Result<TierThreads, Box<dyn Error>> {
         let owner = self.recovered.owner();
-        let tiered = cell.put_above(self.recovered, clock.now())?;
+        let is_set = self.is_journal_set;
+        let tiered = cell.put_above(self.recovered, clock.now()).map_err(|error| match error {
+            TierError::JournalTooShort { .. } if !is_set => {
+                format!("{error}; it is not set, and a tenth of the disk of the directory then")
+            }
+            error => error.to_string(),
+        })?;
         let copies = Arc::new(Copies::default());
         let mut threads = TierThreads {
             tiered: tiered.clone(),
@@ -196,8 +204,8 @@ fn say(recovered: &Recovered, path: &Path) {
     }
     if !recovered.lost().is_empty() {
         tracing::warn!(
-            "the journal was corrupt: {} keys were brought into the database, and a new \
-             journal begins; older values may be back",
+            "salvaged: {} keys of the journal were brought into the database, and the journal \
+             begins again; older values may be back",
             found.salvaged
         );
     }
@@ -304,7 +312,10 @@ fn sync(tiered: &Tiered, clock: &Clock) {
                 tiered.sync(now);
                 synced = now;
             }
-            false => tiered.write(),
+            false => {
+                tiered.write();
+                tiered.tier().pace(now);
+            }
         }
         let report = tiered.tier().report();
         if report.repairs > repairs {
