@@ -9,7 +9,8 @@
 //!                                    a quarter |-- paced --| full: what changes waits
 //! ```
 //!
-//! The fewer segments are left, the slower it goes: at an eighth just as fast as they are freed.
+//! The fewer segments are left, the slower it goes: with a sixteenth about as fast as they are
+//! freed, with a quarter at twice that, so that what is left is not filled in one go.
 
 use std::collections::VecDeque;
 
@@ -25,9 +26,10 @@ const STALL_NS: u64 = 30_000_000_000;
 /// What is not used of the pace is kept for so long.
 const KEPT_NS: u64 = 250_000_000;
 
-/// How far off the pace is at most, in quarters: a quarter slower, and a quarter faster.
+/// The pace beside what is freed, where nothing is left; and how it rises with the part that is
+/// left: to twice as much at a quarter.
 const SLOWEST: f64 = 0.75;
-const STEEPNESS: f64 = 2.0;
+const STEEPNESS: f64 = 5.0;
 
 /// Bytes that may be written where changes are not paced.
 pub(super) const UNPACED: u64 = u64::MAX;
@@ -129,7 +131,7 @@ mod tests {
             for tenth in 0..10 {
                 at_ns += SECOND / 10;
                 let freed = 2 * second + tenth / 5;
-                let limit = pace.look(at_ns, &seen(freed, 2, written));
+                let limit = pace.look(at_ns, &seen(freed, 1, written));
                 if limit != UNPACED {
                     written = written.max(limit);
                 }
@@ -147,7 +149,7 @@ mod tests {
             pace.look(second * SECOND, &seen(second, 2, 0));
         }
         let first = pace.look(5 * SECOND, &seen(5, 2, 0));
-        assert!(first <= SEGMENT / 4 + 1, "kept for a quarter of a second: {first}");
+        assert!(first <= SEGMENT * 11 / 32, "a quarter of a second at 11/8 of what is freed: {first}");
         let far = 3 * SEGMENT;
         assert!(pace.look(6 * SECOND, &seen(6, 2, far)) < far);
         let ends = (7..12).map(|second| pace.look(second * SECOND, &seen(second, 2, far)));
@@ -162,6 +164,6 @@ mod tests {
             let rate = pace.rate(SECOND, &seen(0, left, 0)).expect("two were freed");
             (rate * 100.0 * SECOND as f64 / SEGMENT as f64).round()
         };
-        assert_eq!([0, 2, 4].map(rate), [75.0, 100.0, 125.0], "in hundredths");
+        assert_eq!([0, 2, 4].map(rate), [75.0, 138.0, 200.0], "in hundredths");
     }
 }
