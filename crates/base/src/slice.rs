@@ -75,6 +75,9 @@ impl SliceId {
 /// assert!(some.iter().map(SliceId::index).eq([10, 11]));
 /// assert!(SliceRange::ALL.contains(SliceId::of(b"any key")));
 /// assert_eq!(SliceRange::new(SLICES - 1..SLICES + 5).len(), 1);
+/// let more = SliceRange::new(11..20);
+/// assert!(some.overlaps(more) && !some.is_within(more) && SliceRange::new(12..20).is_within(more));
+/// assert!(!some.overlaps(SliceRange::new(12..20)) && !SliceRange::NONE.overlaps(some));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SliceRange {
@@ -125,6 +128,18 @@ impl SliceRange {
     #[must_use]
     pub fn contains(self, slice: SliceId) -> bool {
         (self.start..self.end).contains(&slice.0)
+    }
+
+    /// Whether a slice is in both.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        self.start.max(other.start) < self.end.min(other.end)
+    }
+
+    /// Whether `other` has all of its slices.
+    #[must_use]
+    pub fn is_within(self, other: Self) -> bool {
+        self.is_empty() || self.start >= other.start && self.end <= other.end
     }
 
     /// Its slices, by rising number.

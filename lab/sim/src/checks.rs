@@ -50,6 +50,9 @@ pub(crate) fn illness(cells: &Cells, scene: &Scene) -> Option<String> {
         if copies < usize::from(map.copies_wanted) || range.learner.is_some() {
             return Some(format!("range {} has {copies} copies", range.id));
         }
+        if range.moves_to.is_some() || range.divides.is_some() {
+            return Some(format!("an order about range {} stands", range.id));
+        }
         let primary = cells.machines[index_of(range.primary)].process.as_ref();
         if !primary.is_some_and(|process| process.may_answer(range, scene)) {
             return Some(format!("cell {} does not serve range {}", range.primary, range.id));

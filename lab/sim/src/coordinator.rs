@@ -63,8 +63,9 @@ pub(crate) struct Coordinator {
     pub(crate) losses: u64,
     /// Ranges that an operator has forgiven: the last that had one of them has lost its journal.
     pub(crate) forgiven: u64,
-    /// Ranges that were handed over, and those of them to a cell that had learned for that.
-    pub(crate) moves: [u64; 2],
+    /// Ranges that were handed over, and those of them to a cell that had learned for that; ranges
+    /// that were divided, and copies that were replaced.
+    pub(crate) moves: [u64; 4],
     /// Primaries that were replaced.
     pub(crate) promotions: u64,
     /// Copies that were left when a primary was replaced, and those of them that were still in sync
@@ -89,7 +90,7 @@ impl Coordinator {
             fault: None,
             losses: 0,
             forgiven: 0,
-            moves: [0; 2],
+            moves: [0; 4],
             promotions: 0,
             left: [0; 2],
             left_of: BTreeMap::new(),
@@ -99,6 +100,11 @@ impl Coordinator {
     /// The newest map.
     pub(crate) fn map(&self) -> &Arc<Map> {
         self.maps.last().expect("invariant: there is a first map")
+    }
+
+    /// The slices of all keys.
+    pub(crate) fn keys(&self) -> &[SliceId] {
+        &self.keys
     }
 
     /// The map of `version`.
@@ -214,7 +220,7 @@ impl Coordinator {
             self.fault.get_or_insert(format!("the map of version {}: {fault}", map.version));
         }
         for range in &map.ranges {
-            let Some(old) = before.range(range.id) else { continue };
+            let Some(old) = before.before(range) else { continue };
             let falls = range.epoch < old.epoch || range.config < old.config;
             let moves = range.primary != old.primary && range.epoch <= old.epoch;
             if falls || moves {
@@ -222,9 +228,12 @@ impl Coordinator {
             }
             self.promotions += u64::from(range.epoch > old.epoch);
             let is_handed_over = range.epoch > old.epoch && range.is_handed_over;
-            let leaves = is_handed_over && !range.is_in_sync(old.primary);
-            self.moves =
-                [self.moves[0] + u64::from(is_handed_over), self.moves[1] + u64::from(leaves)];
+            let is_other = is_handed_over && range.primary != old.primary;
+            let leaves = is_other && !range.is_in_sync(old.primary);
+            let is_replaced = old.lets_go().is_some_and(|cell| !range.is_in_sync(cell));
+            let is_new = range.id != old.id;
+            let counts = [is_other, leaves, is_new, is_replaced];
+            self.moves.iter_mut().zip(counts).for_each(|(sum, it)| *sum += u64::from(it));
             self.count_left(old, range);
             if range != old {
                 scene.say(|| show(range));

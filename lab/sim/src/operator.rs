@@ -1,18 +1,26 @@
 //! An operator, who has the primaries of ranges hand them over while faults come, to copies and to
-//! cells that have nothing of them. In one half of the rings there is one.
+//! cells that have nothing of them. In one half of the rings there is one; in one half of these,
+//! ranges are also divided, and copies replaced.
 
 use crate::cells::Cells;
 use crate::dice::Dice;
 use crate::scene::{Event, Scene};
-use ring::{CellId, Order};
+use base::SliceId;
+use ring::{CellId, Division, Map, Order, Range};
 
 /// The lane of the operator's choices: without one a run is what it was.
 const LANE: u64 = 1;
+/// The same of divisions.
+const DIVISIONS_LANE: u64 = 2;
+/// Of 1,000 orders, how many are no hand-overs, where there are others.
+const OTHERS_PER_MILLE: u64 = 400;
 
 /// Who gives orders, and how often in the mean.
 pub(crate) struct Operator {
     dice: Dice,
     pace_ns: u64,
+    /// Whether ranges are divided and copies replaced, and how.
+    others: Option<Dice>,
 }
 
 impl Operator {
@@ -25,7 +33,9 @@ impl Operator {
         }
         let pace_ns = dice.duration(30_000_000, 1_000_000_000);
         scene.at(from_ns, Event::Order);
-        Some(Self { dice, pace_ns })
+        let mut others = Dice::new(seed, DIVISIONS_LANE);
+        let others = others.per_mille(500).then_some(others);
+        Some(Self { dice, pace_ns, others })
     }
 
     /// Gives an order at some cell that runs, by the map that this has, and plans the next one.
@@ -34,21 +44,55 @@ impl Operator {
         let running: Vec<_> = running.collect();
         if !running.is_empty() {
             let at = running[self.dice.index(running.len())];
-            let ranges = &at.member.map().ranges;
-            let range = &ranges[self.dice.index(ranges.len())];
-            let copies = self.dice.per_mille(500);
-            let may_lead =
-                |cell: &CellId| *cell != range.primary && (!copies || range.copies.contains(cell));
-            let cells: Vec<_> = at.member.map().cells.keys().copied().filter(may_lead).collect();
-            if !cells.is_empty() {
-                let cell = cells[self.dice.index(cells.len())];
-                let (life, at) = (at.life, range.stamp());
-                scene.say(|| format!("  an operator moves range {} to cell {cell}", range.id));
-                let event = Box::new(ring::Event::Ordered(Order::Move { at, cell }));
-                scene.after(0, Event::Member(life, event));
+            let map = at.member.map();
+            let range = &map.ranges[self.dice.index(map.ranges.len())];
+            let is_other = self.others.as_mut().is_some_and(|it| it.per_mille(OTHERS_PER_MILLE));
+            let order = match self.others.as_mut().filter(|_| is_other) {
+                Some(dice) => divides_or_replaces(map, range, cells.coordinator.keys(), dice),
+                None => moves(map, range, &mut self.dice),
+            };
+            if let Some(order) = order {
+                scene.say(|| format!("  an operator wants {order:?}"));
+                let event = Box::new(ring::Event::Ordered(order));
+                scene.after(0, Event::Member(at.life, event));
             }
         }
         let delay_ns = self.dice.between(self.pace_ns / 4, self.pace_ns * 2);
         scene.after(delay_ns, Event::Order);
     }
+}
+
+/// Some other cell is to lead `range`.
+fn moves(map: &Map, range: &Range, dice: &mut Dice) -> Option<Order> {
+    let copies = dice.per_mille(500);
+    let may_lead =
+        |cell: &CellId| *cell != range.primary && (!copies || range.copies.contains(cell));
+    let cell = one_of(map, may_lead, dice)?;
+    Some(Order::Move { at: range.stamp(), cell, from: None })
+}
+
+/// `range` is to be divided, mostly where a key is; or some other cell is to replace a copy.
+fn divides_or_replaces(
+    map: &Map,
+    range: &Range,
+    keys: &[SliceId],
+    dice: &mut Dice,
+) -> Option<Order> {
+    let cell = one_of(map, |cell| !range.has(*cell), dice)?;
+    let at = range.stamp();
+    if !range.copies.is_empty() && dice.per_mille(400) {
+        let from = range.copies[dice.index(range.copies.len())];
+        return Some(Order::Move { at, cell, from: Some(from) });
+    }
+    let (first, last) = (u64::from(range.start) + 1, u64::from(range.end));
+    let within = |slice: &u64| (first..last).contains(slice);
+    let of_key = keys[dice.index(keys.len())].index() as u64;
+    let slice = [of_key, dice.between(first, last.max(first + 1))].into_iter().find(within)?;
+    Some(Order::Divide { at, into: Division { slice: slice as u16, cell } })
+}
+
+/// One of the cells of `map` that may be it.
+fn one_of(map: &Map, may_be: impl Fn(&CellId) -> bool, dice: &mut Dice) -> Option<CellId> {
+    let cells: Vec<_> = map.cells.keys().copied().filter(may_be).collect();
+    (!cells.is_empty()).then(|| cells[dice.index(cells.len())])
 }

@@ -1,10 +1,11 @@
 //! What each command does to the map, and what no order of commands can do.
 
 use super::command::{Addresses, Command, Refusal, Started, Verdict, Why};
-use super::ring_map::{Map, Range};
+use super::range::{Division, Range};
+use super::ring_map::Map;
 use crate::ids::{CellId, Incarnation};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn started(incarnation: u64) -> Started {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
@@ -225,7 +226,7 @@ fn a_range_is_handed_over_to_a_copy_in_sync_and_its_primary_stays_one() {
             Verdict::Applied { .. } => None,
         }
     };
-    let moves = |cell: u32| move |at| Command::Move { at, cell: CellId(cell) };
+    let moves = |cell: u32| move |at| Command::Move { at, cell: CellId(cell), from: None };
     let hands = |cell: u32| move |at| Command::HandOver { at, cell: CellId(cell) };
     assert_eq!(refused(&mut map, &moves(1)), Some(Refusal::NotEligible), "it leads it");
     assert_eq!(refused(&mut map, &moves(9)), Some(Refusal::NoCell));
@@ -276,7 +277,7 @@ fn a_cell_that_is_to_lead_a_range_learns_it_first_and_takes_the_place_of_the_pri
             Verdict::Applied { .. } => None,
         }
     };
-    let moves = |cell: u32| move |at| Command::Move { at, cell: CellId(cell) };
+    let moves = |cell: u32| move |at| Command::Move { at, cell: CellId(cell), from: None };
     let learns = |cell: u32| move |at| Command::Learn { at, cell: CellId(cell) };
     let admits = |cell: u32| move |at| Command::Admit { at, cell: CellId(cell) };
     let hands = |cell: u32| move |at| Command::HandOver { at, cell: CellId(cell) };
@@ -321,6 +322,89 @@ fn a_cell_that_is_to_lead_a_range_learns_it_first_and_takes_the_place_of_the_pri
     assert_eq!((map.ranges[0].moves_to, parts(&map.ranges[0])), (None, (1, vec![2], None, 1)));
 }
 
+#[test]
+fn a_range_is_divided_and_a_spare_leads_one_part_and_replaces_a_copy_of_the_other() {
+    let refused = |map: &mut Map, command: &dyn Fn(&Map) -> Command| {
+        let command = command(map);
+        let verdict = map.apply(&command);
+        assert_eq!(map.fault(), None);
+        match verdict {
+            Verdict::Refused(why) => Some(why),
+            Verdict::Applied { .. } => None,
+        }
+    };
+    let at = |map: &Map, range: usize| map.ranges[range].stamp();
+    let divides = |slice, cell: u32| {
+        move |map: &Map| Command::Divide {
+            at: at(map, 1),
+            into: Division { slice, cell: CellId(cell) },
+        }
+    };
+    let splits = |map: &Map| Command::Split { at: at(map, 1) };
+    let mut map = formed(3, 2);
+    map.apply(&Command::Join { token: 9, started: started(1) });
+    let (start, end) = (map.ranges[1].start, map.ranges[1].end);
+    assert_eq!(refused(&mut map, &splits), Some(Refusal::NotEligible), "nobody wants that");
+    for (slice, cell) in [(start, 4), (end, 4), (start + 1, 2), (start + 1, 3)] {
+        assert_eq!(refused(&mut map, &divides(slice, cell)), Some(Refusal::NotEligible));
+    }
+    assert_eq!(refused(&mut map, &divides(start + 1, 5)), Some(Refusal::NoCell));
+    assert_eq!(refused(&mut map, &divides(start + 100, 4)), None);
+    assert_eq!(refused(&mut map, &divides(start + 100, 4)), Some(Refusal::Busy));
+    assert_eq!((map.ranges[1].expects(), map.ranges[1].is_to_be_sealed()), (Some(CellId(4)), true));
+    // Who is to have a part in it is gone: it is one range still.
+    let drops = |map: &Map| Command::Drop { at: at(map, 1), cell: CellId(4), why: Why::Silent };
+    let mut dropped = map.clone();
+    assert_eq!(refused(&mut dropped, &drops), None);
+    assert_eq!(refused(&mut dropped, &splits), Some(Refusal::NotEligible));
+    // Its primary divides it: both parts go on as they were, in a new epoch.
+    assert_eq!(refused(&mut map, &splits), None);
+    let of: Vec<_> = map.ranges.iter().map(|it| (it.id.0, it.start, it.end)).collect();
+    assert_eq!(of[1..3], [(2, start, start + 100), (4, start + 100, end)]);
+    for range in &map.ranges[1..3] {
+        assert_eq!(parts(range), (2, vec![3], None, 2));
+        assert!(range.is_handed_over && range.moves_to == Some(CellId(4)));
+        assert!(range.divides.is_none() && map.before(range).is_some());
+    }
+    assert_eq!(
+        map.ranges[1..3].iter().map(|it| it.leaves).collect::<Vec<_>>(),
+        [Some(CellId(3)), None]
+    );
+    // The new cell learns both. It replaces a copy of the one, and the primary of the other.
+    for range in [1, 2] {
+        let cell = CellId(4);
+        assert_eq!(refused(&mut map, &|map| Command::Learn { at: at(map, range), cell }), None);
+        assert_eq!(map.ranges[range].lets_go(), None, "it has not all");
+        assert_eq!(refused(&mut map, &|map| Command::Admit { at: at(map, range), cell }), None);
+    }
+    assert_eq!((map.ranges[1].lets_go(), map.ranges[1].hands_over_to()), (Some(CellId(3)), None));
+    let (cell, why) = (CellId(3), Why::Replaced);
+    assert_eq!(refused(&mut map, &|map| Command::Drop { at: at(map, 1), cell, why }), None);
+    let hands = |map: &Map| Command::HandOver { at: at(map, 2), cell: CellId(4) };
+    assert_eq!(refused(&mut map, &hands), None);
+    assert_eq!(parts(&map.ranges[1]), (2, vec![4], None, 2));
+    assert_eq!(parts(&map.ranges[2]), (4, vec![3], None, 3));
+    assert!(map.ranges.iter().all(|it| it.moves_to.is_none() && it.leaves.is_none()));
+}
+
+#[test]
+fn a_cell_leads_only_so_many_ranges_by_division() {
+    let mut map = formed(3, 1);
+    let mut last = None;
+    for _ in 0..20 {
+        let range = map.ranges[0].clone();
+        let into = Division { slice: range.start + 1 + range.end / 2, cell: CellId(2) };
+        last = Some(map.apply(&Command::Divide { at: range.stamp(), into }));
+        let at = map.ranges[0].stamp();
+        map.apply(&Command::Split { at });
+        let gone = map.ranges[1].stamp();
+        map.apply(&Command::Drop { at: gone, cell: CellId(2), why: Why::Silent });
+        assert_eq!(map.fault(), None);
+    }
+    assert_eq!(last, Some(Verdict::Refused(Refusal::TooManyRanges)));
+    assert_eq!(map.ranges.iter().filter(|it| it.primary == CellId(1)).count(), 12);
+}
+
 /// What the range will be compared with after one more change.
 fn bumped(map: &Map) -> super::Stamp {
     let stamp = map.ranges[0].stamp();
@@ -345,7 +429,7 @@ fn a_new_life_proves_that_the_one_before_has_ended() {
 }
 
 fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
-    let kind = prop_oneof![0_u8..=9, Just(1), Just(7), Just(7), Just(8), Just(9)];
+    let kind = prop_oneof![0_u8..=12, Just(1), Just(7), Just(7), 8_u8..=12, 4_u8..=5];
     proptest::collection::vec((kind, any::<u8>(), any::<u8>(), any::<bool>()), 0..200)
 }
 
@@ -355,14 +439,15 @@ proptest! {
         let mut map = formed(cells, copies);
         // By range, the cells that have all that was acknowledged, in memory or in a journal.
         let of = |range: &Range| range.in_sync().collect::<BTreeSet<_>>();
-        let mut have: Vec<_> = map.ranges.iter().map(of).collect();
+        let mut have: BTreeMap<_, _> = map.ranges.iter().map(|it| (it.id, of(it))).collect();
         for (kind, range, cell, fresh) in list {
             // What a primary acknowledges while it waits for no journal has nobody else.
-            for (range, have) in map.ranges.iter().zip(&mut have) {
-                if range.journals.is_empty() && fresh {
-                    have.retain(|cell| range.is_in_sync(*cell));
-                }
+            for range in map.ranges.iter().filter(|range| range.journals.is_empty() && fresh) {
+                let have = have.get_mut(&range.id).expect("it is known");
+                have.retain(|cell| range.is_in_sync(*cell));
             }
+            let other = CellId(u32::from(cell) / 8 % cells + 1);
+            let slice = u16::from(cell) * 64;
             let cell = CellId(u32::from(cell) % (cells + 1) + 1);
             let range = &map.ranges[usize::from(range) % map.ranges.len()];
             let mut at = range.stamp();
@@ -375,8 +460,11 @@ proptest! {
                 3 => Command::Drop { at, cell, why: Why::Silent },
                 4 => Command::Learn { at, cell },
                 5 => Command::Admit { at, cell },
-                8 => Command::Move { at, cell },
+                8 => Command::Move { at, cell, from: None },
                 9 => Command::HandOver { at, cell },
+                10 => Command::Move { at, cell, from: Some(other) },
+                11 => Command::Divide { at, into: Division { slice, cell } },
+                12 => Command::Split { at },
                 7 => {
                     let started = Started { has_journal: true, ..started(life + 1) };
                     Command::Start { cell, started }
@@ -391,8 +479,12 @@ proptest! {
             assert_eq!(map.fault(), None);
             let is_new_life = map.cells.get(&cell).map(|it| it.started.incarnation)
                 != before.cells.get(&cell).map(|it| it.started.incarnation);
-            for ((old, new), have) in before.ranges.iter().zip(&map.ranges).zip(&mut have) {
+            for new in &map.ranges {
+                let old = before.before(new).expect("a range covers it");
+                let of_old = have.get(&old.id).cloned().expect("it is known");
+                let have = have.entry(new.id).or_insert(of_old);
                 let is_new = new.epoch > old.epoch;
+                let is_split = kind == 12 && at.range == old.id && is_new;
                 assert!(new.epoch >= old.epoch && new.config >= old.config);
                 if is_new_life && kind == 1 {
                     have.remove(&cell);
@@ -403,7 +495,7 @@ proptest! {
                 have.extend((kind == 5 && new.is_in_sync(cell)).then_some(cell));
                 let mut counts = new.in_sync().chain(new.journals.iter().copied());
                 assert!(counts.all(|cell| have.contains(&cell)), "only what has all counts");
-                let begins = new.primary != old.primary || new.losses > old.losses;
+                let begins = new.primary != old.primary || new.losses > old.losses || is_split;
                 assert!(is_new == begins || is_new && kind == 7 && new.is_recovered);
             }
         }

@@ -81,6 +81,11 @@ fn cause(before: &Map, command: &Command) -> String {
         Command::Learn { at, .. } => format!("range {} lacks a copy", at.range),
         Command::Admit { cell, .. } => format!("cell {cell} has everything"),
         Command::Move { at, .. } => format!("an operator moves range {}", at.range),
+        Command::Divide { at, .. } => format!("an operator divides range {}", at.range),
+        Command::Split { at } => match before.range(at.range) {
+            Some(range) => format!("cell {} divides it", range.primary),
+            None => "the primary divides it".to_owned(),
+        },
         Command::HandOver { at, .. } => match before.range(at.range) {
             Some(range) => format!("cell {} hands it over", range.primary),
             None => "the primary hands it over".to_owned(),
@@ -119,7 +124,7 @@ mod tests {
         apply(&mut map, &|map| Command::Drop { at: stamp(map), cell: b, why: Why::Refuses });
         apply(&mut map, &|map| Command::Learn { at: stamp(map), cell: c });
         apply(&mut map, &|map| Command::Admit { at: stamp(map), cell: c });
-        apply(&mut map, &|map| Command::Move { at: stamp(map), cell: c });
+        apply(&mut map, &|map| Command::Move { at: stamp(map), cell: c, from: None });
         apply(&mut map, &|map| Command::HandOver { at: stamp(map), cell: c });
         apply(&mut map, &|map| Command::Promote { at: stamp(map), cell: a, why: Why::Broken });
         apply(&mut map, &|_| Command::Start { cell: a, started: started(2) });

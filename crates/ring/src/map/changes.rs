@@ -1,6 +1,7 @@
 //! What has changed from one map to the next, in sentences for the log of events.
 
-use super::ring_map::{Map, Range};
+use super::range::Range;
+use super::ring_map::Map;
 use crate::ids::CellId;
 
 /// What has changed since `before`: one line each.
@@ -35,8 +36,14 @@ pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
         lines.push(format!("all items end in second {} (flush {})", flush.due_s, flush.number));
     }
     for range in &after.ranges {
-        if let Some(old) = before.range(range.id) {
-            of_range(old, range, after.copies_wanted, &mut lines);
+        match before.before(range) {
+            Some(old) if old.id != range.id => {
+                let (id, of, from, to) = (range.id, old.id, range.start, range.end - 1);
+                lines.push(format!("range {id}: slices {from} to {to} of range {of} are its own"));
+                of_range(old, range, after.copies_wanted, &mut lines);
+            }
+            Some(old) => of_range(old, range, after.copies_wanted, &mut lines),
+            None => {}
         }
     }
     lines
@@ -52,6 +59,8 @@ fn of_range(old: &Range, new: &Range, wanted: u8, lines: &mut Vec<String>) {
     } else if new.epoch > old.epoch && new.is_recovered {
         let (cell, epoch) = (new.primary, new.epoch);
         lines.push(format!("range {id}: cell {cell} has it from its journal (epoch {epoch})"));
+    } else if new.epoch > old.epoch && new.primary == old.primary {
+        lines.push(format!("range {id}: cell {} leads it on (epoch {})", new.primary, new.epoch));
     } else if new.epoch > old.epoch {
         let (from, to, epoch) = (old.primary, new.primary, new.epoch);
         lines
@@ -84,17 +93,40 @@ fn of_range(old: &Range, new: &Range, wanted: u8, lines: &mut Vec<String>) {
         }
         _ => {}
     }
-    match (old.moves_to, new.moves_to) {
-        (None, Some(cell)) => lines.push(format!("range {id}: it is to move to cell {cell}")),
-        (Some(cell), None) if new.primary != cell => {
-            lines.push(format!("range {id}: it does not move to cell {cell}"));
-        }
-        _ => {}
-    }
+    orders(old, new, lines);
     let (had, has) = (old.in_sync().count(), new.in_sync().count());
     if has < had && has < usize::from(wanted) {
         let copies = if has == 1 { "copy" } else { "copies" };
         lines.push(format!("range {id}: {has} {copies} left of {wanted}"));
+    }
+}
+
+/// What is ordered, and what is not any more though it was not carried out.
+fn orders(old: &Range, new: &Range, lines: &mut Vec<String>) {
+    let id = new.id;
+    let mut says = |what: String| lines.push(format!("range {id}: {what}"));
+    match (old.moves_to, new.moves_to, old.leaves.or(new.leaves)) {
+        (None, Some(cell), Some(copy)) => {
+            says(format!("cell {cell} is to replace its copy cell {copy}"));
+        }
+        (None, Some(cell), None) => says(format!("it is to move to cell {cell}")),
+        (Some(cell), None, Some(copy)) if new.is_in_sync(copy) => {
+            says(format!("cell {cell} does not replace its copy cell {copy}"));
+        }
+        (Some(cell), None, None) if new.primary != cell => {
+            says(format!("it does not move to cell {cell}"));
+        }
+        _ => {}
+    }
+    match (old.divides, new.divides) {
+        (None, Some(into)) => {
+            let (slice, cell) = (into.slice, into.cell);
+            says(format!("it is to be divided at slice {slice}, for cell {cell}"));
+        }
+        (Some(_), None) if (old.start, old.end) == (new.start, new.end) => {
+            says("it is not divided".to_owned());
+        }
+        _ => {}
     }
 }
 

@@ -2,6 +2,7 @@
 //! refused where that has changed since the proposer saw it.
 
 use super::below::{Below, OtherBelow};
+use super::range::Division;
 use crate::ids::{CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES};
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,8 @@ pub enum Why {
     Refuses,
     /// It has started again, and has what it had in its journal alone.
     Ended,
+    /// Another cell has taken its place.
+    Replaced,
 }
 
 impl Why {
@@ -80,6 +83,7 @@ impl Why {
             Self::Broken => format!("the connections of cell {cell} are broken"),
             Self::Refuses => format!("cell {cell} takes no more changes"),
             Self::Ended => format!("cell {cell} has started again"),
+            Self::Replaced => format!("cell {cell} is replaced"),
         }
     }
 }
@@ -146,12 +150,29 @@ pub enum Command {
         /// The learner.
         cell: CellId,
     },
-    /// Another cell is to lead the range: its primary hands it over, once that cell is a copy.
+    /// Another cell is to lead the range: its primary hands it over, once that cell is a copy. Or
+    /// it is to replace a copy.
     Move {
         /// What the proposer has seen.
         at: Stamp,
         /// The cell.
         cell: CellId,
+        /// Whom it replaces. `None`: the primary.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        from: Option<CellId>,
+    },
+    /// The range is to be divided: its primary does that.
+    Divide {
+        /// What the proposer has seen.
+        at: Stamp,
+        /// How.
+        into: Division,
+    },
+    /// The primary has ended its log of the range, and all that are in sync have all of it: two
+    /// ranges follow it, as was ordered. It leads both of them.
+    Split {
+        /// What the primary has seen.
+        at: Stamp,
     },
     /// The primary has ended its log of the range, and all that are in sync have all of it: the
     /// copy to which it is to move leads it from now on. The primary is a copy, unless there are
@@ -206,6 +227,9 @@ pub enum Refusal {
     TooManyCells,
     /// The range has had [`EPOCHS_MAX`](crate::EPOCHS_MAX) primaries.
     TooManyEpochs,
+    /// The ring has [`RANGES_MAX`](crate::RANGES_MAX) ranges, or their primary leads as many as it
+    /// may.
+    TooManyRanges,
     /// The cell has something else below its memory than another one.
     OtherBelow(OtherBelow),
     /// The cell has a bucket, and the ring has, or will have, a range that begins at this slice:
@@ -248,6 +272,7 @@ impl fmt::Display for Refusal {
             Self::OldLife => "the cell has started again since",
             Self::TooManyCells => "the ring has had as many cells as it can",
             Self::TooManyEpochs => "the range has had as many primaries as it can",
+            Self::TooManyRanges => "the primary of the range leads as many as it may",
         })
     }
 }

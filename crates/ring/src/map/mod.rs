@@ -5,6 +5,7 @@ mod change;
 mod changes;
 mod command;
 mod flushes;
+mod range;
 mod ring_map;
 
 #[cfg(test)]
@@ -16,4 +17,5 @@ pub use below::{Ack, Below, OtherBelow};
 pub use change::{CHANGES_MAX, Change};
 pub use command::{Addresses, Command, Refusal, Stamp, Started, Verdict, Why};
 pub use flushes::{Flush, Flushes};
-pub use ring_map::{CELLS_MAX, COPIES_MAX, Cell, EPOCHS_MAX, Map, Range};
+pub use range::{Division, EPOCHS_MAX, Range};
+pub use ring_map::{CELLS_MAX, COPIES_MAX, Cell, Map, RANGES_MAX};

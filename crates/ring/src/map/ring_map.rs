@@ -16,9 +16,10 @@
 use super::below::OtherBelow;
 use super::command::{Command, Refusal, Stamp, Started, Verdict};
 use super::flushes::Flushes;
+use super::range::{Division, Range};
 use crate::consistency::Consistency;
 use crate::ids::{CellId, RangeId};
-use base::{RUN_SLICES, SLICES, SliceId, SliceRange};
+use base::{RUN_SLICES, SLICES, SliceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,8 +27,10 @@ use std::collections::BTreeMap;
 pub const CELLS_MAX: usize = 4096;
 /// Most copies of a range, the primary included.
 pub const COPIES_MAX: u8 = 3;
-/// Most epochs of a range: the part of a version that names the epoch has 20 bits.
-pub const EPOCHS_MAX: u32 = 1 << 20;
+/// Most ranges.
+pub const RANGES_MAX: usize = 2 * CELLS_MAX;
+/// Most ranges that a cell leads after one of them was divided: each needs a level of its replies.
+const LED_MAX: usize = 12;
 
 /// A cell of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,199 +40,8 @@ pub struct Cell {
     /// Its latest start.
     pub started: Started,
     /// Whether it is a witness: it has no part in any range, and serves no clients.
-    #[serde(default, skip_serializing_if = "is_no")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_witness: bool,
-}
-
-fn is_no(yes: &bool) -> bool {
-    !*yes
-}
-
-fn is_none(count: &u32) -> bool {
-    *count == 0
-}
-
-/// Slices that have the same owner and the same copies.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Range {
-    /// Its id.
-    pub id: RangeId,
-    /// The number of its first slice.
-    pub start: u16,
-    /// The number after that of its last slice.
-    pub end: u16,
-    /// How many primaries it has had. Versions carry it.
-    pub epoch: u32,
-    /// How many changes it has had: what a command is compared with.
-    pub config: u64,
-    /// Who orders its changes.
-    pub primary: CellId,
-    /// Who has all that was acknowledged, besides the primary.
-    pub copies: Vec<CellId>,
-    /// Who is on the way to be a copy.
-    pub learner: Option<CellId>,
-    /// The version of the map in which it began to learn.
-    pub learner_since: u64,
-    /// How often its last copy was lost, and it began again empty.
-    pub losses: u32,
-    /// Whether its primary has begun this epoch with what its journal has: its earlier life, in
-    /// which it was in sync, had ended.
-    #[serde(default, skip_serializing_if = "is_no")]
-    pub is_recovered: bool,
-    /// How often it has begun so.
-    #[serde(default, skip_serializing_if = "is_none")]
-    pub recoveries: u32,
-    /// Who has all that was acknowledged in its journal alone: its life in which it was in sync has
-    /// ended, and the primary has not gone on without it since. The primary serves nothing before
-    /// it drops these.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub journals: Vec<CellId>,
-    /// The cell that is to lead it. One that is no copy learns it first, and takes the place of the
-    /// primary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub moves_to: Option<CellId>,
-    /// Whether the primary before has handed it over: it had ended its log, and all that were in
-    /// sync had all of it.
-    #[serde(default, skip_serializing_if = "is_no")]
-    pub is_handed_over: bool,
-    /// Whether nobody leads it until an operator forgives it: its last copy has lost its journal,
-    /// and what lies below may be older, and have what was deleted.
-    #[serde(default, skip_serializing_if = "is_no")]
-    pub waits_for_operator: bool,
-}
-
-impl Range {
-    /// Its slices.
-    #[must_use]
-    pub fn slices(&self) -> SliceRange {
-        SliceRange::new(usize::from(self.start)..usize::from(self.end))
-    }
-
-    /// The primary and all copies in sync.
-    pub fn in_sync(&self) -> impl Iterator<Item = CellId> {
-        std::iter::once(self.primary).chain(self.copies.iter().copied())
-    }
-
-    /// Whether `cell` is in sync.
-    #[must_use]
-    pub fn is_in_sync(&self, cell: CellId) -> bool {
-        self.in_sync().any(|it| it == cell)
-    }
-
-    /// Whether it has fewer copies in sync than `wanted`, the primary included.
-    #[must_use]
-    pub fn is_short(&self, wanted: u8) -> bool {
-        self.in_sync().count() < usize::from(wanted)
-    }
-
-    /// How often the ids of its requests were lost, with all copies or in a start from a journal:
-    /// what a request from before comes to is in doubt.
-    #[must_use]
-    pub fn times_forgotten(&self) -> u32 {
-        self.losses + self.recoveries
-    }
-
-    /// The copy that the primary is to hand it over to now.
-    #[must_use]
-    pub fn hands_over_to(&self) -> Option<CellId> {
-        self.moves_to.filter(|cell| self.copies.contains(cell))
-    }
-
-    /// The cell that is to learn it because it is to lead it.
-    #[must_use]
-    pub fn moves_to_learner(&self) -> Option<CellId> {
-        self.moves_to.filter(|cell| !self.is_in_sync(*cell))
-    }
-
-    /// All that have a part in it, or whose journal counts.
-    fn cells(&self) -> impl Iterator<Item = CellId> {
-        self.in_sync().chain(self.learner).chain(self.journals.iter().copied())
-    }
-
-    /// Whether `cell` has a part in it, or its journal counts.
-    #[must_use]
-    pub fn has(&self, cell: CellId) -> bool {
-        self.cells().any(|it| it == cell)
-    }
-
-    /// What a command about it is compared with.
-    #[must_use]
-    pub fn stamp(&self) -> Stamp {
-        Stamp { range: self.id, epoch: self.epoch, config: self.config }
-    }
-
-    fn has_had_all_epochs(&self) -> bool {
-        self.epoch + 1 >= EPOCHS_MAX
-    }
-
-    fn changes(&mut self) {
-        self.config += 1;
-    }
-
-    /// `primary` leads it, in a new epoch. The other copies stay in sync: before it serves, they
-    /// exchange what they have of the log of the primary before.
-    fn begins_epoch(&mut self, primary: CellId) -> Result<(), Refusal> {
-        if self.has_had_all_epochs() {
-            return Err(Refusal::TooManyEpochs);
-        }
-        self.epoch += 1;
-        self.is_recovered = false;
-        self.is_handed_over = false;
-        self.moves_to = None;
-        self.waits_for_operator = false;
-        self.primary = primary;
-        self.copies.retain(|copy| *copy != primary);
-        self.journals.retain(|cell| *cell != primary);
-        self.learner = None;
-        self.changes();
-        Ok(())
-    }
-
-    /// This epoch begins with what the journal of its primary has.
-    fn begins_with_its_journal(&mut self) {
-        self.is_recovered = true;
-        self.recoveries += 1;
-    }
-
-    fn drops(&mut self, cell: CellId) {
-        self.copies.retain(|copy| *copy != cell);
-        self.journals.retain(|it| *it != cell);
-        self.learner = self.learner.filter(|learner| *learner != cell);
-        self.moves_to = self.moves_to.filter(|to| *to != cell);
-        self.changes();
-    }
-
-    /// The life of `cell` in which it had its part has ended, which is proven. A primary is
-    /// followed by its first copy; without one, by itself if it `has_journal`, or by another cell
-    /// whose journal counts. Where there is none, it begins again itself, which is a loss; above a
-    /// tier only when an operator forgives it.
-    fn loses(&mut self, cell: CellId, started: &Started) -> Result<(), Refusal> {
-        if !self.has(cell) || self.waits_for_operator {
-            return Ok(());
-        }
-        let keeps = started.has_journal && self.learner != Some(cell);
-        if self.primary != cell {
-            self.drops(cell);
-            self.journals.extend(keeps.then_some(cell));
-            return Ok(());
-        }
-        let copy = self.copies.first().copied();
-        let journal = keeps.then_some(cell).or_else(|| self.journals.first().copied());
-        let next = copy.or(journal);
-        if next.is_none() && started.has_tier {
-            self.waits_for_operator = true;
-            self.learner = None;
-            self.changes();
-            return Ok(());
-        }
-        self.begins_epoch(next.unwrap_or(cell))?;
-        if copy.is_none() && next.is_some() {
-            self.begins_with_its_journal();
-        }
-        self.journals.extend((keeps && next != Some(cell)).then_some(cell));
-        self.losses += u32::from(next.is_none());
-        Ok(())
-    }
 }
 
 /// The map of a ring.
@@ -255,6 +67,9 @@ pub struct Map {
     pub flushes: Flushes,
     /// The number of the next cell.
     next_cell: u32,
+    /// The number of the next range; 0 in a map of a build that divides none.
+    #[serde(default)]
+    next_range: u32,
 }
 
 /// The number of the first slice of the range number `at` of a new ring of `cells`, counted from 0.
@@ -278,6 +93,7 @@ impl Map {
             ranges: Vec::new(),
             flushes: Flushes::default(),
             next_cell: 1,
+            next_range: 1,
         }
     }
 
@@ -314,6 +130,12 @@ impl Map {
     #[must_use]
     pub fn range(&self, id: RangeId) -> Option<&Range> {
         self.ranges.iter().find(|range| range.id == id)
+    }
+
+    /// What `range`, which is of a later map, was in this one. `None` if nothing was formed.
+    #[must_use]
+    pub fn before(&self, range: &Range) -> Option<&Range> {
+        self.range(range.id).or_else(|| self.range_of(SliceId::new(usize::from(range.start))?))
     }
 
     /// What breaks the invariants, for a test or a message. `None` if nothing does.
@@ -354,7 +176,9 @@ impl Map {
             Command::Drop { at, cell, .. } => self.drop_copy(at, cell).map(|()| None),
             Command::Learn { at, cell } => self.learn(at, cell).map(|()| None),
             Command::Admit { at, cell } => self.admit(at, cell).map(|()| None),
-            Command::Move { at, cell } => self.order_move(at, cell).map(|()| None),
+            Command::Move { at, cell, from } => self.order_move(at, cell, from).map(|()| None),
+            Command::Divide { at, into } => self.order_division(at, into).map(|()| None),
+            Command::Split { at } => self.split(at).map(|()| None),
             Command::HandOver { at, cell } => self.hand_over(at, cell).map(|()| None),
             Command::Forgive { at, cell } => self.forgive(at, cell).map(|()| None),
             Command::Flush { due_s, at_s } => self.flush(due_s, at_s).map(|()| None),
@@ -437,11 +261,14 @@ impl Map {
             is_recovered: false,
             journals: Vec::new(),
             moves_to: None,
+            leaves: None,
+            divides: None,
             is_handed_over: false,
             waits_for_operator: false,
             recoveries: 0,
         };
         self.ranges = (0..count).map(range).collect();
+        self.next_range = count as u32 + 1;
     }
 
     fn start(&mut self, id: CellId, started: Started) -> Result<(), Refusal> {
@@ -481,7 +308,7 @@ impl Map {
 
     fn drop_copy(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
         let range = self.range_at(at)?;
-        if range.primary == cell || !range.has(cell) && range.moves_to != Some(cell) {
+        if range.primary == cell || !range.has(cell) && range.expects() != Some(cell) {
             return Err(Refusal::NotEligible);
         }
         range.drops(cell);
@@ -513,30 +340,72 @@ impl Map {
         Ok(())
     }
 
-    /// Refused while a copy is missing or is being filled: the new epoch would have it begin again.
-    fn order_move(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
+    fn order_move(&mut self, at: Stamp, cell: CellId, from: Option<CellId>) -> Result<(), Refusal> {
         self.may_hold(cell)?;
-        let wanted = self.copies_wanted;
-        let cells = self.cells.values().filter(|cell| !cell.is_witness).count();
-        let has_tier = |cell: CellId| self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
-        let has_tier = has_tier(cell);
         let range = self.range_at(at)?;
-        let is_other = range.primary != cell && !range.journals.contains(&cell);
-        if !is_other || range.waits_for_operator {
+        let leaves = from.filter(|from| *from != range.primary);
+        let is_possible = match leaves {
+            Some(from) => range.copies.contains(&from) && !range.has(cell),
+            None => range.primary != cell && !range.journals.contains(&cell),
+        };
+        if !is_possible {
+            return Err(Refusal::NotEligible);
+        }
+        self.check_order(at, cell)?;
+        let range = self.range_at(at)?;
+        (range.moves_to, range.leaves) = (Some(cell), leaves);
+        range.changes();
+        Ok(())
+    }
+
+    fn order_division(&mut self, at: Stamp, into: Division) -> Result<(), Refusal> {
+        self.may_hold(into.cell)?;
+        let range = self.range_at(at)?;
+        if range.has(into.cell) || !(range.start + 1..range.end).contains(&into.slice) {
+            return Err(Refusal::NotEligible);
+        }
+        let primary = range.primary;
+        let led = self.ranges.iter().filter(|range| range.primary == primary).count();
+        if led >= LED_MAX || self.ranges.len() >= RANGES_MAX {
+            return Err(Refusal::TooManyRanges);
+        }
+        self.check_order(at, into.cell)?;
+        let range = self.range_at(at)?;
+        range.divides = Some(into);
+        range.changes();
+        Ok(())
+    }
+
+    /// Whether an order about a range that names `cell` may be given. Refused while a copy is
+    /// missing or is being filled: the new epoch would have it begin again.
+    fn check_order(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
+        let cells = self.cells.values().filter(|cell| !cell.is_witness).count();
+        let wanted = self.copies_wanted.min(u8::try_from(cells).unwrap_or(u8::MAX));
+        let has_tier = self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
+        let range = self.range_at(at)?;
+        if range.waits_for_operator {
             return Err(Refusal::NotEligible);
         }
         if has_tier {
             return Err(Refusal::AboveTier);
         }
-        let lacks = range.is_short(wanted.min(u8::try_from(cells).unwrap_or(u8::MAX)));
-        if lacks || range.learner.is_some() || range.moves_to.is_some() {
+        let is_ordered = range.moves_to.is_some() || range.divides.is_some();
+        if range.is_short(wanted) || range.learner.is_some() || is_ordered {
             return Err(Refusal::Busy);
         }
         if range.has_had_all_epochs() {
             return Err(Refusal::TooManyEpochs);
         }
-        range.moves_to = Some(cell);
-        range.changes();
+        Ok(())
+    }
+
+    fn split(&mut self, at: Stamp) -> Result<(), Refusal> {
+        let last = self.ranges.iter().map(|range| range.id.0).max().unwrap_or(0);
+        let id = self.next_range.max(last + 1);
+        let upper = self.range_at(at)?.split(RangeId(id))?;
+        let place = self.ranges.partition_point(|range| range.start < upper.start);
+        self.ranges.insert(place, upper);
+        self.next_range = id + 1;
         Ok(())
     }
 

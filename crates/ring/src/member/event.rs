@@ -1,7 +1,7 @@
 //! What a member is given, and what it wants done.
 
 use crate::ids::{CellId, Incarnation, RangeId};
-use crate::map::{Command, Map, Stamp, Verdict};
+use crate::map::{Command, Division, Map, Stamp, Verdict};
 use std::sync::Arc;
 
 /// What cells say to each other, at the latest every 50 ms.
@@ -49,12 +49,21 @@ pub enum Order {
         /// The range, as the operator has seen it.
         at: Stamp,
     },
-    /// A copy is to lead it.
+    /// A cell is to lead it, or to replace a copy.
     Move {
         /// The range, as the operator has seen it.
         at: Stamp,
-        /// The copy.
+        /// The cell.
         cell: CellId,
+        /// The copy that it replaces. `None`: the primary.
+        from: Option<CellId>,
+    },
+    /// It is to be divided.
+    Divide {
+        /// The range, as the operator has seen it.
+        at: Stamp,
+        /// How.
+        into: Division,
     },
 }
 
@@ -63,7 +72,7 @@ impl Order {
     #[must_use]
     pub fn at(&self) -> Stamp {
         match *self {
-            Self::Forgive { at } | Self::Move { at, .. } => at,
+            Self::Forgive { at } | Self::Move { at, .. } | Self::Divide { at, .. } => at,
         }
     }
 }
@@ -119,8 +128,8 @@ pub enum Event {
     },
     /// An operator wants something.
     Ordered(Order),
-    /// This cell has ended its log of a range that it is to hand over, and all that are in sync
-    /// have all of it. It serves it no more, until [`Effect::Unseal`] or another map.
+    /// This cell has ended its log of a range that it is to hand over or to divide, and all that are
+    /// in sync have all of it. It serves it no more, until [`Effect::Unseal`] or another map.
     Sealed {
         /// The range, as the map has it.
         at: Stamp,
@@ -155,7 +164,7 @@ pub enum Effect {
         /// The second.
         second: u32,
     },
-    /// The range is not handed over now, which is certain: serve it again.
+    /// The range is not handed over or divided now, which is certain: serve it again.
     Unseal {
         /// The range, as it was sealed.
         at: Stamp,

@@ -813,10 +813,13 @@ fn a_range_is_handed_over_once_its_primary_has_stopped_and_who_leads_it_then_wai
     let mut cells = Cells::new(3);
     cells.run(SILENCE_NS);
     let at = cells.map.ranges[0].stamp();
-    cells.event(C, Event::Ordered(Order::Move { at: Stamp { config: 9, ..at }, cell: B }));
+    cells.event(
+        C,
+        Event::Ordered(Order::Move { at: Stamp { config: 9, ..at }, cell: B, from: None }),
+    );
     cells.event(C, Event::Sealed { at });
     assert_eq!(cells.map.ranges[0].moves_to, None, "the range is another one");
-    cells.event(C, Event::Ordered(Order::Move { at, cell: B }));
+    cells.event(C, Event::Ordered(Order::Move { at, cell: B, from: None }));
     assert_eq!(cells.map.ranges[0].moves_to, Some(B));
     cells.event(A, Event::Sealed { at });
     cells.run(BEAT_NS);
@@ -842,7 +845,7 @@ fn a_range_is_handed_over_once_its_primary_has_stopped_and_who_leads_it_then_wai
 fn who_is_to_lead_a_range_learns_it_first_and_the_order_ends_where_it_does_not() {
     let order = |cells: &mut Cells| {
         let at = cells.map.ranges[0].stamp();
-        cells.event(B, Event::Ordered(Order::Move { at, cell: C }));
+        cells.event(B, Event::Ordered(Order::Move { at, cell: C, from: None }));
     };
     let mut cells = Cells::new(3);
     cells.run(SILENCE_NS);
@@ -892,7 +895,7 @@ fn who_has_missed_a_promotion_waits_for_the_lease_of_before_also_after_a_hand_ov
     // The one before is to be a copy again.
     apply(&|at| Command::Learn { at, cell: A });
     apply(&|at| Command::Admit { at, cell: A });
-    apply(&|at| Command::Move { at, cell: C });
+    apply(&|at| Command::Move { at, cell: C, from: None });
     apply(&|at| Command::HandOver { at, cell: C });
     assert_eq!((cells.primary(FIRST), cells.map.ranges[0].epoch), (C, 3));
     cells.notify();
@@ -904,7 +907,7 @@ fn what_is_not_handed_over_for_certain_is_served_again_and_what_is_in_doubt_is_n
     for outcome in [Outcome::Unavailable, Outcome::Unknown] {
         let mut cells = Cells::new(3);
         let at = cells.map.ranges[0].stamp();
-        cells.event(A, Event::Ordered(Order::Move { at, cell: B }));
+        cells.event(A, Event::Ordered(Order::Move { at, cell: B, from: None }));
         let at = cells.map.ranges[0].stamp();
         cells.holds_proposals = true;
         cells.event(A, Event::Sealed { at });
@@ -977,7 +980,7 @@ fn a_cell_says_a_second_as_soon_as_it_has_begun_there() {
 fn a_range_does_not_move_to_a_copy_that_is_silent() {
     let mut cells = Cells::new(3);
     let at = cells.map.ranges[0].stamp();
-    cells.event(A, Event::Ordered(Order::Move { at, cell: B }));
+    cells.event(A, Event::Ordered(Order::Move { at, cell: B, from: None }));
     cells.end(B);
     let at = cells.map.ranges[0].stamp();
     cells.run(SHRINK_NS + 2 * TICK_NS);

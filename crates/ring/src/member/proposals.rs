@@ -25,8 +25,8 @@ struct Open {
     recoveries: u64,
     /// Whom it would replace.
     replaces: Option<CellId>,
-    /// Whether it hands the range over.
-    hands_over: bool,
+    /// Whether it ends what this cell has led: it hands the range over, or divides it.
+    is_of_sealed: bool,
     state: State,
 }
 
@@ -62,13 +62,13 @@ impl Proposals {
         let promotes = matches!(command, Command::Promote { .. });
         let replaces = promotes.then_some(range.primary);
         let recoveries = Agreement::recoveries(map.version);
-        let hands_over = matches!(command, Command::HandOver { .. });
+        let is_of_sealed = matches!(command, Command::HandOver { .. } | Command::Split { .. });
         let (at, state) = (range.stamp(), State::Proposed);
-        self.0.insert(range.id, Open { at, recoveries, replaces, hands_over, state });
+        self.0.insert(range.id, Open { at, recoveries, replaces, is_of_sealed, state });
     }
 
-    /// What came of a proposal. Returns what was to be handed over, where it is certain that it is
-    /// not.
+    /// What came of a proposal. Returns what was to be handed over or divided, where it is certain
+    /// that it is not.
     pub(super) fn ended(&mut self, range: RangeId, outcome: Outcome, now_ns: u64) -> Option<Stamp> {
         let open = self.0.get_mut(&range)?;
         let was_unsettled = matches!(open.state, State::Unsettled(_));
@@ -80,7 +80,7 @@ impl Proposals {
             Outcome::Unknown | Outcome::Unavailable => State::Unsettled(now_ns + AGAIN_NS),
         };
         let is_certain = outcome == Outcome::Unavailable && !was_unsettled;
-        (open.hands_over && is_certain).then_some(open.at)
+        (open.is_of_sealed && is_certain).then_some(open.at)
     }
 
     /// Forgets those that are over, as `map` shows.

@@ -331,8 +331,12 @@ impl Member {
         if map.version <= self.map.version {
             return;
         }
+        let old = self.map.clone();
         for range in &map.ranges {
-            let known = self.map.range(range.id);
+            let known = old.before(range);
+            if let Some(whole) = known.filter(|known| known.id != range.id) {
+                self.takes_over(whole.id, range.id);
+            }
             // The first map of a cell that has started may have no ranges yet.
             let is_lost = range.losses > known.map_or(0, |known| known.losses);
             if let Some(before) = known.filter(|known| known.epoch < range.epoch) {
@@ -363,6 +367,20 @@ impl Member {
         self.map = map;
         self.newer.adopt();
         self.beats.hurry();
+    }
+
+    /// `range` was a part of `whole`: what earlier primaries of that may still answer, they may
+    /// answer of it.
+    fn takes_over(&mut self, whole: RangeId, range: RangeId) {
+        if let Some(hold) = self.holds.get(&whole).copied() {
+            self.holds.insert(range, hold);
+        }
+        if let Some(until_ns) = self.lost.get(&whole).copied() {
+            self.lost.insert(range, until_ns);
+        }
+        if let Some(second) = self.shown_s.get(&whole).copied() {
+            self.shown_s.insert(range, second);
+        }
     }
 
     /// Until when `cell` has granted a lease; 0 if it has granted none, or has not said a second
@@ -460,7 +478,8 @@ impl Member {
             Order::Forgive { at } => {
                 (Command::Forgive { at, cell: self.me }, range.is_some_and(are_lost))
             }
-            Order::Move { at, cell } => (Command::Move { at, cell }, true),
+            Order::Move { at, cell, from } => (Command::Move { at, cell, from }, true),
+            Order::Divide { at, into } => (Command::Divide { at, into }, true),
         };
         if let Some(range) = range.filter(|range| may_be && !self.proposals.is_open(range.id)) {
             self.proposals.open(&self.map, range, &command);
@@ -473,7 +492,7 @@ impl Member {
         if range.waits_for_operator {
             None
         } else if range.primary == self.me {
-            let first = self.drops(range, now).or_else(|| self.hands_over(range));
+            let first = self.drops(range, now).or_else(|| self.ends_log(range));
             first.or_else(|| self.admits(range, now)).or_else(|| {
                 let among = (&*self.map, self.me, &self.peers);
                 let cell = self.choice.of(range, among, now.mono_ns)?;
@@ -511,8 +530,7 @@ impl Member {
 
     fn drops(&self, range: &Range, now: Now) -> Option<Command> {
         let refuses = self.refusing.get(&range.id).map(|(_, cell)| *cell);
-        // Who is to lead it, and does not even learn it yet.
-        let asked = range.moves_to_learner().filter(|_| range.learner.is_none());
+        let asked = range.expects();
         let copy_ns = if self.peers.hears_none(now.mono_ns) { DEAF_NS } else { SHRINK_NS };
         let lost = |cell: CellId| {
             let Some(peer) = self.peers.get(cell) else { return Some(Why::Silent) };
@@ -531,17 +549,21 @@ impl Member {
             return Some(Command::Drop { at: range.stamp(), cell, why: Why::Ended });
         }
         let mut others = range.copies.iter().copied().chain(range.learner).chain(asked);
-        let (cell, why) = others.find_map(|cell| Some((cell, lost(cell)?)))?;
+        let lost = others.find_map(|cell| Some((cell, lost(cell)?)));
+        let replaced = range.lets_go().map(|cell| (cell, Why::Replaced));
+        let (cell, why) = lost.or(replaced)?;
         Some(Command::Drop { at: range.stamp(), cell, why })
     }
 
-    /// The end of a hand-over: this cell has stopped to serve the range before. Where that was
-    /// given up, it is sealed again once it is another than it was.
-    fn hands_over(&self, range: &Range) -> Option<Command> {
-        let (at, cell) = (range.stamp(), range.hands_over_to()?);
+    /// The end of a hand-over, or a division: this cell has stopped to serve the range before.
+    /// Where that was given up, it is sealed again once it is another than it was.
+    fn ends_log(&self, range: &Range) -> Option<Command> {
+        let at = range.stamp();
         let (_, seal) = self.sealed.get(&range.id).filter(|(sealed_at, _)| *sealed_at == at)?;
+        let of_copy = || Some(Command::HandOver { at, cell: range.hands_over_to()? });
+        let command = range.divides.map(|_| Command::Split { at }).or_else(of_copy)?;
         Some(match seal {
-            Seal::Holds => Command::HandOver { at, cell },
+            Seal::Holds => command,
             Seal::GivenUp => Command::Settle { at },
         })
     }

@@ -2,15 +2,16 @@
 //! map has changed. `stats ring key KEY`: what this cell itself holds of a key; with a `b` after
 //! it, KEY is in base64.
 //!
-//! Three are no reports, and say what an operator wants: `stats ring forgive RANGE EPOCH CONFIG`,
-//! `stats ring move RANGE EPOCH CONFIG CELL` and `stats ring recover VERSION`.
+//! Four are no reports, and say what an operator wants: `stats ring forgive RANGE EPOCH CONFIG`,
+//! `stats ring move RANGE EPOCH CONFIG CELL [FROM]`, `stats ring divide RANGE EPOCH CONFIG SLICE
+//! CELL` and `stats ring recover VERSION`.
 
 use super::cell::{Finding, RingCell};
 use super::history::Past;
 use crate::worker::Worker;
 use base::{Now, SliceId};
 use memcache::{KEY_BYTES_MAX, KeyToken, Refusal, Words, reply};
-use ring::{Agreement, CellId, Map, Order, RangeId, Stamp};
+use ring::{Agreement, CellId, Division, Map, Order, RangeId, Stamp};
 use session::Reply;
 use std::fmt::Display;
 
@@ -35,10 +36,26 @@ pub(crate) fn report(
         }
         (Some(b"move"), Some(range), Some(epoch)) => {
             let at = stamp([Some(range), Some(epoch), words.next()]);
-            let cell = number(words.next()).and_then(|cell| u32::try_from(cell).ok());
-            match at.zip(cell) {
-                Some((at, cell)) => pass_on(ring, Order::Move { at, cell: CellId(cell) }, out),
-                None => out.extend_from_slice(Refusal::BadFormat.line()),
+            let (cell, from) = (cell(words.next()), words.next().map(|word| cell(Some(word))));
+            match (at, cell, from) {
+                (Some(at), Some(cell), None) => {
+                    pass_on(ring, Order::Move { at, cell, from: None }, out);
+                }
+                (Some(at), Some(cell), Some(Some(from))) => {
+                    pass_on(ring, Order::Move { at, cell, from: Some(from) }, out);
+                }
+                _ => out.extend_from_slice(Refusal::BadFormat.line()),
+            }
+            return;
+        }
+        (Some(b"divide"), Some(range), Some(epoch)) => {
+            let at = stamp([Some(range), Some(epoch), words.next()]);
+            let slice = number(words.next()).and_then(|slice| u16::try_from(slice).ok());
+            match (at, slice, cell(words.next())) {
+                (Some(at), Some(slice), Some(cell)) => {
+                    pass_on(ring, Order::Divide { at, into: Division { slice, cell } }, out);
+                }
+                _ => out.extend_from_slice(Refusal::BadFormat.line()),
             }
             return;
         }
@@ -132,6 +149,12 @@ fn ranges(ring: &RingCell, (map, past): (&Map, &Past), now: Now, out: &mut Vec<u
         if let Some(cell) = range.moves_to {
             stat("moves_to", &cell);
         }
+        if let Some(cell) = range.leaves {
+            stat("leaves", &cell);
+        }
+        if let Some(into) = range.divides {
+            stat("divides", &format_args!("{} {}", into.slice, into.cell));
+        }
         if range.waits_for_operator {
             stat("waits_for_operator", &"yes");
         }
@@ -180,6 +203,10 @@ fn log(ring: &RingCell, out: &mut Vec<u8>) {
 /// A number, if the word is one.
 fn number(word: Option<&[u8]>) -> Option<u64> {
     std::str::from_utf8(word?).ok()?.parse().ok()
+}
+
+fn cell(word: Option<&[u8]>) -> Option<CellId> {
+    number(word).and_then(|cell| u32::try_from(cell).ok()).map(CellId)
 }
 
 /// A range as an operator has seen it: its id, its epoch, its configuration.

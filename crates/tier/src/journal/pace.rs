@@ -149,7 +149,10 @@ mod tests {
             pace.look(second * SECOND, &seen(second, 2, 0));
         }
         let first = pace.look(5 * SECOND, &seen(5, 2, 0));
-        assert!(first <= SEGMENT * 11 / 32, "a quarter of a second at 11/8 of what is freed: {first}");
+        assert!(
+            first <= SEGMENT * 11 / 32,
+            "a quarter of a second at 11/8 of what is freed: {first}"
+        );
         let far = 3 * SEGMENT;
         assert!(pace.look(6 * SECOND, &seen(6, 2, far)) < far);
         let ends = (7..12).map(|second| pace.look(second * SECOND, &seen(second, 2, far)));

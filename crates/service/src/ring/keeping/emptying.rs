@@ -5,7 +5,6 @@ use crate::ring::cell::RingCell;
 use crate::worker::Worker;
 use base::SliceRange;
 use engine::{Cursor, More};
-use ring::RangeId;
 use std::collections::VecDeque;
 use tier::{Member, Voiding};
 
@@ -13,9 +12,8 @@ use tier::{Member, Voiding};
 #[derive(Default)]
 pub(crate) struct Emptying(VecDeque<Slices>);
 
-/// How far one range is.
+/// How far some are.
 struct Slices {
-    range: RangeId,
     slices: SliceRange,
     at: Cursor,
     /// Whether nothing of it is left in memory.
@@ -24,11 +22,12 @@ struct Slices {
 }
 
 impl Emptying {
-    /// Drops the items of a range, from its beginning.
-    pub(crate) fn begin(&mut self, range: RangeId, slices: SliceRange) {
-        self.0.retain(|it| it.range != range);
+    /// Drops the items of `slices`, from their beginning. What was begun of more slices, of a range
+    /// that was divided since, goes on.
+    pub(crate) fn begin(&mut self, slices: SliceRange) {
+        self.0.retain(|it| !it.slices.is_within(slices));
         let (at, is_dropped, voiding) = (Cursor::default(), false, Voiding::default());
-        self.0.push_back(Slices { range, slices, at, is_dropped, voiding });
+        self.0.push_back(Slices { slices, at, is_dropped, voiding });
     }
 
     /// Whether there is nothing left to drop.
@@ -36,9 +35,9 @@ impl Emptying {
         self.0.is_empty()
     }
 
-    /// Whether a range is not empty yet.
-    pub(crate) fn has(&self, range: RangeId) -> bool {
-        self.0.iter().any(|it| it.range == range)
+    /// Whether some of `slices` are not empty yet.
+    pub(crate) fn has(&self, slices: SliceRange) -> bool {
+        self.0.iter().any(|it| it.slices.overlaps(slices))
     }
 
     /// Drops a bounded number of items; with the last of a range, what other cells have asked for
@@ -81,6 +80,18 @@ mod tests {
     const STEPS_MAX: u64 = 10_000;
 
     #[test]
+    fn what_is_begun_of_a_whole_range_goes_on_after_a_part_of_it_has_begun_again() {
+        let part = |slices| SliceRange::new(slices);
+        let mut emptying = Emptying::default();
+        emptying.begin(part(0..100));
+        emptying.begin(part(0..50));
+        assert!(emptying.has(part(50..100)), "it has items of before");
+        assert!(!emptying.has(part(100..101)));
+        emptying.begin(part(0..100));
+        assert_eq!(emptying.0.len(), 1, "it begins again with all");
+    }
+
+    #[test]
     fn a_range_that_waits_for_segments_does_not_keep_others_from_freeing_them() {
         let ring = first_cell_above_a_tier();
         let tiered = ring.cell.tiered().expect("it is above a tier");
@@ -112,8 +123,8 @@ mod tests {
             syncs(2);
         }
         let mut emptying = Emptying::default();
-        emptying.begin(RangeId(1), flushed);
-        emptying.begin(RangeId(2), with_key);
+        emptying.begin(flushed);
+        emptying.begin(with_key);
         for _ in 0..STEPS_MAX {
             worker.begin(NOW);
             let goes_on = emptying.step(&mut worker, &ring);

@@ -80,6 +80,16 @@ pub struct Keeper {
     settling: Settling,
 }
 
+/// What a range was to a cell before the map has changed.
+struct Before {
+    part: Option<Part>,
+    /// Whether it was sealed, if it was to be handed over or divided.
+    sealed: Option<bool>,
+    /// It was not lost meanwhile.
+    lasts: bool,
+    losses: (u32, u64),
+}
+
 /// How far the journal of a cell is that is to lead what it has copied: what was copied of a range
 /// lies before what is led of it.
 enum Promoted {
@@ -136,13 +146,19 @@ impl Keeper {
             self.ring.origins.keep(self.ring.cell.budget());
         }
         self.worker.begin(now);
-        for range in &map.ranges {
-            let seen = self.losses.entry(range.id).or_default();
+        let sealed = map
+            .ranges
+            .iter()
+            .filter_map(|range| Some((range.id, self.sealing.end(range.stamp(), true, now)?)));
+        let sealed: BTreeMap<_, _> = sealed.collect();
+        let before = |range: &Range| self.before(&old, range, &sealed);
+        let befores: Vec<_> = map.ranges.iter().map(before).collect();
+        for (range, before) in map.ranges.iter().zip(befores) {
+            let seen = self.losses.entry(range.id).or_insert(before.losses);
             if seen.0 != range.times_forgotten() {
                 *seen = (range.times_forgotten(), map.version);
             }
-            let losses = old.range(range.id).map(|old| old.losses);
-            self.changes_part(range, losses == Some(range.losses), now);
+            self.changes_part(range, &before, now);
         }
         for exchanging in &mut self.exchanging {
             let range = map.range(exchanging.range);
@@ -242,12 +258,24 @@ impl Keeper {
         is_emptying || is_learning || is_exchanging || is_sealing
     }
 
+    /// What `range` was by the `old` map, or the range of which it was a part. `sealed`: the ranges
+    /// that this cell was to hand over or to divide, and whether they were sealed.
+    fn before(&self, old: &Map, range: &Range, sealed: &BTreeMap<RangeId, bool>) -> Before {
+        let whole = old.before(range);
+        let id = whole.map_or(range.id, |whole| whole.id);
+        Before {
+            part: self.parts.get(&id).copied(),
+            sealed: sealed.get(&id).copied(),
+            lasts: whole.is_some_and(|whole| whole.losses == range.losses),
+            losses: self.losses.get(&id).copied().unwrap_or_default(),
+        }
+    }
+
     /// Ends what this cell was to `range`, where that has changed, and notes what it is to be.
-    /// `lasts`: the range was not lost meanwhile.
-    fn changes_part(&mut self, range: &Range, lasts: bool, now: Now) {
-        let (me, before) = (self.ring.identity.cell, self.parts.get(&range.id).copied());
+    fn changes_part(&mut self, range: &Range, of_before: &Before, now: Now) {
+        let me = self.ring.identity.cell;
+        let Before { part: before, sealed, lasts, .. } = *of_before;
         let wanted = Part::wanted(range, me);
-        let sealed = self.sealing.end(range.stamp(), true, now);
         let of = match before {
             Some(Part::Primary { term: Term { epoch, .. }, .. }) if sealed == Some(true) => {
                 Some(Part::Copy { primary: me, epoch, is_begun: true })
@@ -270,7 +298,7 @@ impl Keeper {
                 return;
             }
             PartChange::Nothing if is_first || was_kept => {
-                self.emptying.begin(range.id, range.slices());
+                self.emptying.begin(range.slices());
                 return;
             }
             PartChange::Nothing => return,
@@ -301,7 +329,7 @@ impl Keeper {
             below if before.is_some() || below.is_some() => {
                 let (engine, pin) = self.worker.engine();
                 engine.set_role(pin, range.slices(), Role::Copy);
-                self.emptying.begin(range.id, range.slices());
+                self.emptying.begin(range.slices());
             }
             _ => {}
         }
@@ -411,7 +439,7 @@ impl Keeper {
         for range in &map.ranges {
             let Some(part) = self.parts.get(&range.id).copied() else { continue };
             let waits = self.exchanging.iter().any(|it| it.holds_back(range.id));
-            if part.is_begun() || waits || self.emptying.has(range.id) {
+            if part.is_begun() || waits || self.emptying.has(range.slices()) {
                 continue;
             }
             let is_begun = match part {

@@ -334,7 +334,7 @@ fn moving() -> (Arc<RingCell>, Found<Stamp>, Keeper, Map) {
     keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
     keeper.tend(NOW);
     let (at, cell) = (map.ranges[0].stamp(), CellId(2));
-    map.apply(&Command::Move { at, cell });
+    map.apply(&Command::Move { at, cell, from: None });
     assert_eq!(map.ranges[0].moves_to, Some(cell));
     (ring, found, keeper, map)
 }
@@ -422,9 +422,10 @@ fn who_hands_a_range_over_copies_it_from_then_on_and_who_gets_it_back_goes_on_co
     let accepts = |epoch| ring.origins.accepts(slice, (CellId(2), 9), Some(Version::new(epoch, 9)));
     assert!(accepts(2) && !accepts(1));
     assert_eq!(keeper.ready_version(), map.version);
-    for command in
-        [|at| Command::Move { at, cell: CellId(1) }, |at| Command::HandOver { at, cell: CellId(1) }]
-    {
+    for command in [
+        |at| Command::Move { at, cell: CellId(1), from: None },
+        |at| Command::HandOver { at, cell: CellId(1) },
+    ] {
         map.apply(&command(map.ranges[0].stamp()));
     }
     assert_eq!((map.ranges[0].primary, map.ranges[0].epoch), (CellId(1), 3));

@@ -1,10 +1,11 @@
-//! Ranges that this cell is to hand over: it serves them no more, and its log of them ends.
+//! Ranges that this cell is to hand over or to divide: it serves them no more, and its log of them
+//! ends.
 //!
 //! ```text
 //! Routes    until no worker goes by routes by which this cell serves the range
 //! Batches   it is only a copy here: until all batches have ended that may still evict of it
 //! Copies    until all copies have all of the log
-//! Sealed    the map may make the copy the primary
+//! Sealed    the map may make the copy the primary, or two ranges of it
 //! ```
 //!
 //! Where the map changes otherwise, or it is certain that the range is not handed over now, it is
@@ -37,7 +38,7 @@ enum Progress {
     Sealed,
 }
 
-/// The ranges that this cell serves no more, because it is to hand them over.
+/// The ranges that this cell serves no more, because it is to hand them over or to divide them.
 #[derive(Default)]
 pub(crate) struct Sealing {
     of: BTreeMap<RangeId, (Stamp, Progress)>,
@@ -61,15 +62,15 @@ impl Sealing {
 
     /// Begins with those of `led` that are to move, and do not rest. Returns whether there are any.
     pub(crate) fn begin(&mut self, led: &[Led<'_>], now: Now) -> bool {
-        let hands_over = |range: &Range| range.hands_over_to().is_some();
-        let moves = |id: &RangeId| led.iter().any(|it| it.range.id == *id && hands_over(it.range));
+        let is_wanted = Range::is_to_be_sealed;
+        let moves = |id: &RangeId| led.iter().any(|it| it.range.id == *id && is_wanted(it.range));
         self.rests.retain(|id, until_ns| now.mono_ns < *until_ns && moves(id));
         let stands = |id: &RangeId, at: &Stamp| {
             led.iter().any(|it| it.range.id == *id && it.range.stamp() == *at)
         };
         self.given_up.retain(|id, at| stands(id, at));
         let mut begins = false;
-        for range in led.iter().map(|it| it.range).filter(|range| hands_over(range)) {
+        for range in led.iter().map(|it| it.range).filter(|range| is_wanted(range)) {
             let waits = self.rests.contains_key(&range.id) || self.given_up.contains_key(&range.id);
             if !waits && !self.has(range.id) {
                 self.of.insert(range.id, (range.stamp(), Progress::Routes));
@@ -80,7 +81,7 @@ impl Sealing {
     }
 
     /// The range is now as `at` says, or not handed over as that says. Returns whether it was
-    /// sealed, if it was to be handed over as it was before.
+    /// sealed, if it was to be handed over or divided as it was before.
     pub(crate) fn end(&mut self, at: Stamp, is_other: bool, now: Now) -> Option<bool> {
         self.of.get(&at.range).filter(|(sealed_at, _)| (*sealed_at != at) == is_other)?;
         let (_, progress) = self.of.remove(&at.range)?;

@@ -404,6 +404,9 @@ impl Jobs {
             Target::Nowhere if let Some(cell) = moves_to => format!(
                 "it is handed over to cell {cell}, and the cells have not agreed on that in time"
             ),
+            Target::Nowhere if known.is_some_and(|it| it.divides.is_some()) => {
+                "it is being divided, and the cells have not agreed on that in time".to_owned()
+            }
             Target::Nowhere if range.is_some() => NotNow::NotLed.describe(None),
             Target::Nowhere if map.version == 0 => "this cell has no map yet".to_owned(),
             Target::Nowhere => "no cell leads it".to_owned(),

@@ -1,0 +1,265 @@
+//! A range: slices that have the same owner and the same copies.
+//!
+//! ```text
+//! an order is in the map                      what its primary does
+//! moves_to B            B is no copy          B learns it
+//!                       B is a copy           it hands the range over; leaves, if enough are left
+//! moves_to B, leaves C  B is a copy           C leaves
+//! divides at S, to B                          it makes two of it, from S on another one; B is to
+//!                                             lead that, and to replace a copy of the rest
+//! ```
+
+use super::command::{Refusal, Stamp, Started};
+use crate::ids::{CellId, RangeId};
+use base::SliceRange;
+use serde::{Deserialize, Serialize};
+
+/// Most epochs of a range: the part of a version that names the epoch has 20 bits.
+pub const EPOCHS_MAX: u32 = 1 << 20;
+
+fn is_no(yes: &bool) -> bool {
+    !*yes
+}
+
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+/// How a range is to be divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Division {
+    /// The first slice of the new range, which ends where the old one has ended.
+    pub slice: u16,
+    /// Who is to lead the new range, and to replace a copy of the old one.
+    pub cell: CellId,
+}
+
+/// Slices that have the same owner and the same copies.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    /// Its id.
+    pub id: RangeId,
+    /// The number of its first slice.
+    pub start: u16,
+    /// The number after that of its last slice.
+    pub end: u16,
+    /// How many primaries it has had. Versions carry it.
+    pub epoch: u32,
+    /// How many changes it has had: what a command is compared with.
+    pub config: u64,
+    /// Who orders its changes.
+    pub primary: CellId,
+    /// Who has all that was acknowledged, besides the primary.
+    pub copies: Vec<CellId>,
+    /// Who is on the way to be a copy.
+    pub learner: Option<CellId>,
+    /// The version of the map in which it began to learn.
+    pub learner_since: u64,
+    /// How often its last copy was lost, and it began again empty.
+    pub losses: u32,
+    /// Whether its primary has begun this epoch with what its journal has: its earlier life, in
+    /// which it was in sync, had ended.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub is_recovered: bool,
+    /// How often it has begun so.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub recoveries: u32,
+    /// Who has all that was acknowledged in its journal alone: its life in which it was in sync has
+    /// ended, and the primary has not gone on without it since. The primary serves nothing before
+    /// it drops these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub journals: Vec<CellId>,
+    /// The cell that is to lead it, or to replace a copy. One that is no copy learns it first, and
+    /// takes the place of the primary, or of that copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moves_to: Option<CellId>,
+    /// The copy that `moves_to` replaces. `None`: the primary.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<CellId>,
+    /// How it is to be divided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divides: Option<Division>,
+    /// Whether the primary before has handed it over: it had ended its log, and all that were in
+    /// sync had all of it.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub is_handed_over: bool,
+    /// Whether nobody leads it until an operator forgives it: its last copy has lost its journal,
+    /// and what lies below may be older, and have what was deleted.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub waits_for_operator: bool,
+}
+
+impl Range {
+    /// Its slices.
+    #[must_use]
+    pub fn slices(&self) -> SliceRange {
+        SliceRange::new(usize::from(self.start)..usize::from(self.end))
+    }
+
+    /// The primary and all copies in sync.
+    pub fn in_sync(&self) -> impl Iterator<Item = CellId> {
+        std::iter::once(self.primary).chain(self.copies.iter().copied())
+    }
+
+    /// Whether `cell` is in sync.
+    #[must_use]
+    pub fn is_in_sync(&self, cell: CellId) -> bool {
+        self.in_sync().any(|it| it == cell)
+    }
+
+    /// Whether it has fewer copies in sync than `wanted`, the primary included.
+    #[must_use]
+    pub fn is_short(&self, wanted: u8) -> bool {
+        self.in_sync().count() < usize::from(wanted)
+    }
+
+    /// How often the ids of its requests were lost, with all copies or in a start from a journal:
+    /// what a request from before comes to is in doubt.
+    #[must_use]
+    pub fn times_forgotten(&self) -> u32 {
+        self.losses + self.recoveries
+    }
+
+    /// The copy that the primary is to hand it over to now.
+    #[must_use]
+    pub fn hands_over_to(&self) -> Option<CellId> {
+        self.moves_to.filter(|cell| self.leaves.is_none() && self.copies.contains(cell))
+    }
+
+    /// Whether the primary is to end its log of it now: it hands it over, or divides it.
+    #[must_use]
+    pub fn is_to_be_sealed(&self) -> bool {
+        self.hands_over_to().is_some() || self.divides.is_some()
+    }
+
+    /// The copy that leaves it now: the one that replaces it is in sync.
+    #[must_use]
+    pub fn lets_go(&self) -> Option<CellId> {
+        self.leaves.filter(|_| self.moves_to.is_some_and(|cell| self.copies.contains(&cell)))
+    }
+
+    /// A cell that an order names, and that has no part in it yet.
+    #[must_use]
+    pub fn expects(&self) -> Option<CellId> {
+        let learner = self.moves_to_learner().filter(|_| self.learner.is_none());
+        learner.or(self.divides.map(|it| it.cell))
+    }
+
+    /// The cell that is to learn it because it is to lead it, or to replace a copy.
+    #[must_use]
+    pub fn moves_to_learner(&self) -> Option<CellId> {
+        self.moves_to.filter(|cell| !self.is_in_sync(*cell))
+    }
+
+    /// All that have a part in it, or whose journal counts.
+    pub(super) fn cells(&self) -> impl Iterator<Item = CellId> {
+        self.in_sync().chain(self.learner).chain(self.journals.iter().copied())
+    }
+
+    /// Whether `cell` has a part in it, or its journal counts.
+    #[must_use]
+    pub fn has(&self, cell: CellId) -> bool {
+        self.cells().any(|it| it == cell)
+    }
+
+    /// What a command about it is compared with.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        Stamp { range: self.id, epoch: self.epoch, config: self.config }
+    }
+
+    pub(super) fn has_had_all_epochs(&self) -> bool {
+        self.epoch + 1 >= EPOCHS_MAX
+    }
+
+    pub(super) fn changes(&mut self) {
+        self.config += 1;
+    }
+
+    /// `primary` leads it, in a new epoch. The other copies stay in sync: before it serves, they
+    /// exchange what they have of the log of the primary before.
+    pub(super) fn begins_epoch(&mut self, primary: CellId) -> Result<(), Refusal> {
+        if self.has_had_all_epochs() {
+            return Err(Refusal::TooManyEpochs);
+        }
+        self.epoch += 1;
+        self.is_recovered = false;
+        self.is_handed_over = false;
+        self.ends_orders();
+        self.waits_for_operator = false;
+        self.primary = primary;
+        self.copies.retain(|copy| *copy != primary);
+        self.journals.retain(|cell| *cell != primary);
+        self.learner = None;
+        self.changes();
+        Ok(())
+    }
+
+    /// This epoch begins with what the journal of its primary has.
+    pub(super) fn begins_with_its_journal(&mut self) {
+        self.is_recovered = true;
+        self.recoveries += 1;
+    }
+
+    pub(super) fn drops(&mut self, cell: CellId) {
+        self.copies.retain(|copy| *copy != cell);
+        self.journals.retain(|it| *it != cell);
+        self.learner = self.learner.filter(|learner| *learner != cell);
+        if self.divides.is_some_and(|it| it.cell == cell)
+            || self.moves_to == Some(cell)
+            || self.leaves == Some(cell)
+        {
+            self.ends_orders();
+        }
+        self.changes();
+    }
+
+    fn ends_orders(&mut self) {
+        (self.moves_to, self.leaves, self.divides) = (None, None, None);
+    }
+
+    /// Makes two of it, as it was ordered: both in a new epoch of the same primary, which has ended
+    /// its log of the one before. Returns the upper one, which has the id `id`.
+    pub(super) fn split(&mut self, id: RangeId) -> Result<Self, Refusal> {
+        let Division { slice, cell } = self.divides.ok_or(Refusal::NotEligible)?;
+        self.begins_epoch(self.primary)?;
+        self.is_handed_over = true;
+        let upper = Self { id, start: slice, moves_to: Some(cell), ..self.clone() };
+        self.end = slice;
+        self.leaves = self.copies.last().copied();
+        self.moves_to = self.leaves.and(Some(cell));
+        Ok(upper)
+    }
+
+    /// The life of `cell` in which it had its part has ended, which is proven. A primary is
+    /// followed by its first copy; without one, by itself if it `has_journal`, or by another cell
+    /// whose journal counts. Where there is none, it begins again itself, which is a loss; above a
+    /// tier only when an operator forgives it.
+    pub(super) fn loses(&mut self, cell: CellId, started: &Started) -> Result<(), Refusal> {
+        if !self.has(cell) || self.waits_for_operator {
+            return Ok(());
+        }
+        let keeps = started.has_journal && self.learner != Some(cell);
+        if self.primary != cell {
+            self.drops(cell);
+            self.journals.extend(keeps.then_some(cell));
+            return Ok(());
+        }
+        let copy = self.copies.first().copied();
+        let journal = keeps.then_some(cell).or_else(|| self.journals.first().copied());
+        let next = copy.or(journal);
+        if next.is_none() && started.has_tier {
+            self.waits_for_operator = true;
+            self.learner = None;
+            self.changes();
+            return Ok(());
+        }
+        self.begins_epoch(next.unwrap_or(cell))?;
+        if copy.is_none() && next.is_some() {
+            self.begins_with_its_journal();
+        }
+        self.journals.extend((keeps && next != Some(cell)).then_some(cell));
+        self.losses += u32::from(next.is_none());
+        Ok(())
+    }
+}
