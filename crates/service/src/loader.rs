@@ -98,8 +98,13 @@ impl Loader {
                         below.lead_again();
                         self.tiered.press_flusher();
                     }
-                    is_of_key = [Failure::Corrupt, Failure::Permanent, Failure::TakenOver]
-                        .contains(&error.failure);
+                    is_of_key = matches!(
+                        error.failure,
+                        Failure::Corrupt
+                            | Failure::Permanent
+                            | Failure::TakenOver
+                            | Failure::NotLed
+                    );
                     self.tiered.failed(error.to_string(), now(), is_of_key);
                     break;
                 }

@@ -95,31 +95,31 @@ impl Gathered {
 
     /// Carries out all changes below, those of a group at once, and takes them out of the index.
     /// Adds the keys to `failed` of which that failed; a page that is not what was written stops
-    /// no other.
+    /// no other: its group rests. Returns why one does.
     fn carry_out(
         &self,
-        (layers, now): (&Layers, Now),
+        layers: &Layers,
         failed: &mut HashSet<KeyHash>,
-    ) -> Result<(), BackendError> {
+    ) -> Result<Option<BackendError>, BackendError> {
         let slices = |back: &&Back| layers.backend.group(back.hash.slice());
         let group = |back: &&Back| slices(back).numbers().start;
         let mut order: Vec<&Back> = self.changes.iter().collect();
         order.sort_by_key(group);
-        let (mut done, mut is_over) = (Ok(()), false);
+        let (mut done, mut rests) = (Ok(()), None);
         for backs in order.chunk_by(|a, b| group(a) == group(b)) {
-            let applied = if is_over { done.clone() } else { apply(layers, backs) };
-            if let Err(error) = applied {
-                failed.extend(backs.iter().map(|back| back.hash));
-                is_over |= concerns_all(layers, &error);
-                if !is_over && !slices(&backs[0]).is_empty() {
-                    let is_lost = error.failure == Failure::Corrupt;
-                    let rest_ns = if is_lost { LOST_NS } else { NOT_LED_NS };
-                    lock(&layers.held).hold(group(&backs[0]), now.mono_ns + rest_ns);
-                }
-                done = done.and(Err(error));
+            let applied = done.clone().and_then(|()| apply(layers, backs));
+            let Err(error) = applied else { continue };
+            failed.extend(backs.iter().map(|back| back.hash));
+            if concerns_all(layers, &error) || slices(&backs[0]).is_empty() {
+                done = Err(error);
+                continue;
             }
+            let is_lost = error.failure == Failure::Corrupt;
+            let rest_ns = if is_lost { LOST_NS } else { NOT_LED_NS };
+            lock(&layers.held).hold(group(&backs[0]), rest_ns, error.to_string());
+            rests.get_or_insert(error);
         }
-        done
+        done.map(|()| rests)
     }
 
     fn flushed(&self) -> Flushed {
@@ -193,8 +193,12 @@ pub struct Flushed {
 }
 
 /// Writes back what has been durable since `before_ns`: as much as one call of the backend should
-/// take.
-pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed, BackendError> {
+/// take. Returns also why a group rests that is to be written back by the next rounds.
+pub(crate) fn flush(
+    layers: &Layers,
+    now: Now,
+    before_ns: u64,
+) -> Result<(Flushed, Option<Failure>), BackendError> {
     let mut gathered = Gathered::new(layers, now);
     let (mut gone, mut unread) = (Vec::new(), None);
     // Before anything is gathered: a touch that comes later stands after the end of its course.
@@ -219,16 +223,20 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
         }
     }
     let mut failed = HashSet::new();
-    let done = gathered.carry_out((layers, now), &mut failed);
+    let done = gathered.carry_out(layers, &mut failed);
     has_landed(layers, gathered.changes.iter().filter(|back| !failed.contains(&back.hash)));
-    done?;
+    if let Some(error) = done? {
+        let keys = gathered.changes.len() - failed.len();
+        let flushed = Flushed { keys: keys as u64, has_more: true, ..gathered.flushed() };
+        return Ok((flushed, Some(error.failure)));
+    }
     // What had expired and was touched while it was removed below is gathered again.
     let is_back = |back: &Back| {
         let is_it = |named: Entry| named.kind == Kind::Value && named.place == back.place;
         back.record.is_none() && layers.index.get(back.hash).is_some_and(is_it)
     };
     if gathered.changes.iter().any(is_back) {
-        return Ok(Flushed { has_more: true, ..gathered.flushed() });
+        return Ok((Flushed { has_more: true, ..gathered.flushed() }, None));
     }
     let mut held = lock(&layers.held);
     let reached = gone.into_iter().filter_map(|(course, spot, at)| {
@@ -239,7 +247,7 @@ pub(crate) fn flush(layers: &Layers, now: Now, before_ns: u64) -> Result<Flushed
     drop(held);
     layers.journal.set_reached(&reached);
     let has_freed = !reached.is_empty();
-    unread.map_or(Ok(Flushed { has_freed, ..gathered.flushed() }), Err)
+    unread.map_or(Ok((Flushed { has_freed, ..gathered.flushed() }, None)), Err)
 }
 
 /// What waits of these keys and is older waits no more: it would be written back over them.
@@ -297,7 +305,7 @@ pub(crate) fn flush_through(
         landed.push(Landed { lane, up_to, keys });
     }
     let mut failed = HashSet::new();
-    if let Err(error) = gathered.carry_out((layers, now), &mut failed) {
+    if let Some(error) = gathered.carry_out(layers, &mut failed).unwrap_or_else(Some) {
         landed.iter_mut().for_each(|it| it.keys.retain(|hash| !failed.contains(hash)));
         unread = Some(error);
     }

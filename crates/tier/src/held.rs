@@ -20,9 +20,18 @@ pub(crate) const NOT_LED_NS: u64 = 100_000_000;
 /// The groups that rest, and how far courses were gone through beyond what is held of them.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    /// By the first slice of each, until when it rests.
-    groups: HashMap<usize, u64>,
+    /// By the first slice of each.
+    groups: HashMap<usize, Rest>,
     ahead: HashMap<Course, Spot>,
+}
+
+/// How a group rests: from the next round on, so that in this one others are written back, however
+/// long it takes until then.
+#[derive(Debug)]
+struct Rest {
+    ns: u64,
+    until_ns: Option<u64>,
+    why: String,
 }
 
 impl Held {
@@ -30,16 +39,21 @@ impl Held {
     /// of them on.
     pub(crate) fn resting(&mut self, now_ns: u64) -> HashSet<usize> {
         let before = self.groups.len();
-        self.groups.retain(|_, until_ns| now_ns < *until_ns);
+        self.groups.retain(|_, rest| now_ns < *rest.until_ns.get_or_insert(now_ns + rest.ns));
         if self.groups.len() < before {
             self.ahead.clear();
         }
         self.groups.keys().copied().collect()
     }
 
-    /// A group rests until then.
-    pub(crate) fn hold(&mut self, group: usize, until_ns: u64) {
-        self.groups.insert(group, until_ns);
+    /// A group rests in the next rounds, for so long.
+    pub(crate) fn hold(&mut self, group: usize, ns: u64, why: String) {
+        self.groups.insert(group, Rest { ns, until_ns: None, why });
+    }
+
+    /// Why one of those that rest does.
+    pub(crate) fn why(&self) -> Option<String> {
+        self.groups.iter().min_by_key(|(group, _)| **group).map(|(_, rest)| rest.why.clone())
     }
 
     /// From where on a course is gone through that is `reached` up to there.

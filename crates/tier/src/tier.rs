@@ -29,6 +29,7 @@ use crate::lookups::{Begun, Finished, Lookups, Outcome, Ticket};
 use crate::member::Member;
 use crate::rules::{Ack, Rules, RulesError};
 use crate::salvage::salvage;
+use crate::sync::lock;
 use base::{Now, SLICES, SliceId, Version};
 use effects::{LaneId, Lanes, Observer};
 use std::sync::Arc;
@@ -504,16 +505,24 @@ impl Tier {
         self.keep_given()?;
         let flushed = flusher::flush(&self.layers, now, before_ns);
         self.layers.backend.tidy();
-        if let (Some(member), Err(error)) = (self.member(), &flushed)
-            && error.failure == Failure::TakenOver
-        {
+        let is_taken_over = match &flushed {
+            Ok((_, rests)) => *rests == Some(Failure::TakenOver),
+            Err(error) => error.failure == Failure::TakenOver,
+        };
+        if let Some(member) = self.member().filter(|_| is_taken_over) {
             member.lead_again();
         }
-        let flushed = led.and(flushed)?;
-        if let Err(error) = journal::roll_idle(&self.layers.journal) {
-            return Err(layers::unreadable(0, &error));
-        }
-        Ok(flushed)
+        let flushed = flushed.map(|(flushed, _)| flushed);
+        journal::roll_idle(&self.layers.journal).map_err(|error| layers::unreadable(0, &error))?;
+        let flushed = flushed?;
+        // What this cell does not lead below stops nothing that it does.
+        if flushed.keys > 0 { Ok(flushed) } else { led.and(Ok(flushed)) }
+    }
+
+    /// Why a part of what is dirty is not written back for a while, though other parts are.
+    #[must_use]
+    pub fn resting(&self) -> Option<String> {
+        lock(&self.layers.held).why()
     }
 
     /// Writes through what replies wait for, as far as it is durable. Called by the thread that
@@ -627,7 +636,8 @@ impl Tier {
     #[must_use]
     pub fn is_urgent(&self) -> bool {
         let fifths = |part: u64, whole: u64| part * 5 >= whole * URGENT_FIFTHS;
-        fifths(self.layers.journal.live_bytes(), self.layers.journal.bytes_max())
+        let journal = &self.layers.journal;
+        fifths(journal.live_bytes(), journal.bytes_possible())
             || fifths(self.layers.index.len(), self.layers.index.capacity())
     }
 }

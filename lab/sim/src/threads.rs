@@ -176,7 +176,8 @@ impl Threads {
         if keys > 0 {
             scene.say(|| format!("  cell {} writes {keys} keys back", self.life.cell + 1));
         }
-        self.tiered.set_unflushed(wrote.as_ref().err().map(ToString::to_string));
+        let failed = wrote.as_ref().err().map(ToString::to_string);
+        self.tiered.set_unflushed(failed.or_else(|| self.tiered.tier().resting()));
         match wrote {
             Ok(Flushed { has_freed, has_more, .. }) => {
                 if has_freed {

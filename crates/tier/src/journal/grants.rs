@@ -21,7 +21,7 @@ use super::logged::Lane;
 use super::pace::{Seen, UNPACED};
 use super::segments::SegmentsConfig;
 use crate::sync::lock;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes that an entry is charged in a log at least: what is granted to a log in bytes is at most
 /// as many entries.
@@ -47,7 +47,7 @@ pub(super) struct Grants<'a> {
     pub(super) shared: &'a Shared,
     pub(super) lanes: &'a [Lane],
     /// Up to how many bytes of what this cell leads may be written in all.
-    pub(super) paced: u64,
+    pub(super) paced: &'a AtomicU64,
     /// Whether nothing is written any more.
     pub(super) has_failed: bool,
 }
@@ -90,7 +90,7 @@ impl Grants<'_> {
     fn paced_room(&self, lane: &Lane) -> u64 {
         match lane.is_copied {
             true => UNPACED,
-            false => self.paced.saturating_sub(self.written()),
+            false => self.paced.load(Ordering::Acquire).saturating_sub(self.written()),
         }
     }
 

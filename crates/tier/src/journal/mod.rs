@@ -675,8 +675,8 @@ impl Journal {
 
     fn grants(&self) -> Grants<'_> {
         let has_failed = self.failure.get().is_some();
-        let paced = self.paced.load(Ordering::Acquire);
-        Grants { shared: &self.shared, lanes: &self.of_lanes, paced, has_failed }
+        let Self { shared, of_lanes: lanes, paced, .. } = self;
+        Grants { shared, lanes, paced, has_failed }
     }
 
     /// Whether everything of a segment up to `spot` is durable.
@@ -763,6 +763,13 @@ impl Journal {
     /// Bytes of all segments that are in use.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.shared.segments.live_bytes()
+    }
+
+    /// Bytes of segments that there are or may be: of what the disk has no space for there are none.
+    pub(crate) fn bytes_possible(&self) -> u64 {
+        let segments = &self.shared.segments;
+        let bytes = u64::from(segments.config().bytes) * segments.left() as u64;
+        self.bytes_max().min(segments.live_bytes() + bytes)
     }
 
     /// Most segments.

@@ -20,10 +20,13 @@ const PACED_PART: u64 = 4;
 /// Segments freed last, whose moments are known.
 const FREED_MAX: usize = 9;
 
-/// After so long without one that is freed, changes are not paced: nothing is written back.
+/// After so long without one that is freed, changes are not paced: nothing is written back. Where
+/// they are freed more slowly, after this many times what lies between two of them in the mean.
 const STALL_NS: u64 = 30_000_000_000;
+const STALL_GAPS: u64 = 4;
 
-/// What is not used of the pace is kept for so long.
+/// What is not used of the pace is kept for so long, or from one look to the next. What was written
+/// beyond it is made up for, as far as that is no more than this.
 const KEPT_NS: u64 = 250_000_000;
 
 /// The pace beside what is freed, where nothing is left; and how it rises with the part that is
@@ -67,7 +70,7 @@ impl Pace {
         self.freed = seen.freed;
         self.moments.extend(std::iter::repeat_n(now_ns, new));
         self.moments.drain(..self.moments.len().saturating_sub(FREED_MAX));
-        if self.moments.back().is_some_and(|last| now_ns.saturating_sub(*last) > STALL_NS) {
+        if self.moments.back().is_some_and(|last| now_ns.saturating_sub(*last) > self.stall_ns()) {
             self.moments.clear();
         }
         let rate = self.rate(now_ns, seen).filter(|_| seen.left * PACED_PART < seen.whole);
@@ -76,11 +79,23 @@ impl Pace {
             return UNPACED;
         };
         let (before_ns, before) = self.last.unwrap_or((now_ns, seen.written));
-        let more = rate * now_ns.saturating_sub(before_ns) as f64;
-        let kept = rate * KEPT_NS as f64;
-        let limit = before.saturating_add(more as u64).min(seen.written + kept as u64);
+        let since_ns = now_ns.saturating_sub(before_ns);
+        let bytes = |ns: u64| (rate * ns as f64) as u64;
+        // What nothing holds back, as removals, may outrun it.
+        let before = before.max(seen.written.saturating_sub(bytes(KEPT_NS)));
+        let most = seen.written + bytes(KEPT_NS.max(since_ns));
+        let limit = before.saturating_add(bytes(since_ns)).min(most);
         self.last = Some((now_ns, limit));
         limit
+    }
+
+    /// After how long without one that is freed nothing is known of how fast that goes.
+    fn stall_ns(&self) -> u64 {
+        let gaps = self.moments.len().saturating_sub(1) as u64;
+        let whole_ns =
+            self.moments.back().zip(self.moments.front()).map_or(0, |(b, a)| b.saturating_sub(*a));
+        let gap_ns = whole_ns.checked_div(gaps).unwrap_or(STALL_NS);
+        STALL_NS.max(gap_ns * STALL_GAPS)
     }
 
     /// Bytes that may be written in a nanosecond. `None` where nothing is known of what is freed.
@@ -145,18 +160,42 @@ mod tests {
     #[test]
     fn what_was_written_beyond_is_made_up_for_and_what_was_not_is_kept_for_a_moment() {
         let mut pace = Pace::default();
-        for second in 1..5 {
-            pace.look(second * SECOND, &seen(second, 2, 0));
+        let tenth = SECOND / 10;
+        let mut looks = |tenths: u64, written| {
+            pace.look(tenths * tenth, &seen(tenths.min(50) / 10, 2, written))
+        };
+        // A segment a second, and 11/8 of that may be written.
+        let first = (10..=50).map(|at| looks(at, 0)).last().expect("there are some");
+        assert!(first <= SEGMENT * 11 / 32, "of a quarter of a second: {first}");
+        // What comes between two looks that are far from each other may all be written.
+        let late = looks(80, 0);
+        assert!((2 * SEGMENT..5 * SEGMENT).contains(&late), "{late}");
+        let far = late + SEGMENT;
+        assert!(looks(81, far) < far);
+        assert!((82..85).map(|at| looks(at, far)).last().is_some_and(|limit| limit > far));
+    }
+
+    #[test]
+    fn removals_that_outrun_it_leave_a_part_to_others() {
+        let mut pace = Pace::default();
+        // A segment a second is freed, and ten are removed.
+        let removed = |at: u64| at * SEGMENT / 2;
+        let limits = (20..200)
+            .map(|at| (removed(at), pace.look(at * SECOND / 20, &seen(at / 20, 1, removed(at)))));
+        let behind = limits.map(|(written, limit)| written.saturating_sub(limit)).max();
+        assert!(behind.is_some_and(|bytes| bytes < SEGMENT), "{behind:?}");
+    }
+
+    #[test]
+    fn a_journal_of_which_segments_are_freed_slowly_is_paced_too() {
+        let mut pace = Pace::default();
+        let mut limit = UNPACED;
+        for minute in 1..9 {
+            limit = pace.look(60 * minute * SECOND, &seen(minute, 1, 0));
         }
-        let first = pace.look(5 * SECOND, &seen(5, 2, 0));
-        assert!(
-            first <= SEGMENT * 11 / 32,
-            "a quarter of a second at 11/8 of what is freed: {first}"
-        );
-        let far = 3 * SEGMENT;
-        assert!(pace.look(6 * SECOND, &seen(6, 2, far)) < far);
-        let ends = (7..12).map(|second| pace.look(second * SECOND, &seen(second, 2, far)));
-        assert!(ends.last().is_some_and(|limit| limit > far));
+        assert_ne!(limit, UNPACED);
+        assert_ne!(pace.look((480 + 240) * SECOND, &seen(8, 1, 0)), UNPACED);
+        assert_eq!(pace.look((480 + 241) * SECOND, &seen(8, 1, 0)), UNPACED);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A lane whose open segment holds up later ones, and is written back, begins another one: else
+//! A lane whose open segment holds up later ones, which are written back, begins another one: else
 //! none of these is freed.
 
 use super::Journal;
@@ -10,8 +10,9 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 /// Lets lanes begin another segment whose open one is written back, where few segments are left,
-/// unless one before it is kept for another reason. A lane that has none begins its first one:
-/// until then the first segment of this start has its checkpoint.
+/// unless one before it is kept for another reason; and a lane whose open one is kept because
+/// little by little more is written into it, while a later one is written back. A lane that has
+/// none begins its first one: until then the first segment of this start has its checkpoint.
 pub(crate) fn roll_idle(journal: &Journal) -> io::Result<()> {
     let segments = &journal.shared.segments;
     let are_enough = segments.left() * 2 > segments.config().count_max;
@@ -23,8 +24,10 @@ pub(crate) fn roll_idle(journal: &Journal) -> io::Result<()> {
     let kept = segments.first_undone(u32::MAX, |segment, lane| {
         journal.is_done(segment, lane) || idle.contains(&segment.number())
     });
+    let holds_up = segments.is_any_done_after(kept, |segment, lane| journal.is_done(segment, lane));
     for lane in &journal.of_lanes {
-        journal.with_writer(lane, |writer| roll_if_idle(journal, (lane, writer), kept))?;
+        let kept = if holds_up { kept.saturating_add(1) } else { kept };
+        journal.with_writer(lane, |writer| roll_before(journal, (lane, writer), kept))?;
     }
     Ok(())
 }
@@ -36,15 +39,14 @@ fn idle(journal: &Journal, lane: &Lane, writer: &Writer) -> Option<u32> {
     (journal.flushed(lane) >= end).then(|| open.number())
 }
 
-/// Begins another segment of a lane that has none, or an idle one before the first that is `kept`.
-fn roll_if_idle(journal: &Journal, of: (&Lane, &mut Writer), kept: u32) -> io::Result<()> {
+/// Begins another segment of a lane that has none, or an open one before the first that is `kept`.
+fn roll_before(journal: &Journal, of: (&Lane, &mut Writer), kept: u32) -> io::Result<()> {
     let (lane, writer) = of;
     if journal.is_broken.load(Ordering::Acquire) {
         // What begins before the END must end before it, too.
         return Ok(());
     }
-    let idle = idle(journal, lane, writer);
-    if writer.open().is_some() && idle.is_none_or(|number| number >= kept) {
+    if writer.open().is_some_and(|open| open.number() >= kept) {
         return Ok(());
     }
     match writer.roll(journal.with(lane), true) {

@@ -563,6 +563,17 @@ impl Segments {
         before.find(|it| !done(it, it.lane)).map_or(number, |it| it.number())
     }
 
+    /// Whether a live segment after `number` is `done`.
+    pub(crate) fn is_any_done_after(
+        &self,
+        number: u32,
+        done: impl Fn(&Segment, Option<u8>) -> bool,
+    ) -> bool {
+        let live = read(&self.live);
+        let mut after = live.range(number.saturating_add(1)..).map(|(_, segment)| segment);
+        after.any(|it| done(it, it.lane))
+    }
+
     /// Segments with lower numbers are free.
     pub(crate) fn oldest(&self) -> u32 {
         self.oldest.load(Ordering::Acquire)

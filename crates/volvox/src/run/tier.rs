@@ -354,6 +354,7 @@ impl Copies {
 fn flush(tiered: &Tiered, copies: &Copies, clock: &Clock) {
     let mut pause = FLUSH_INTERVAL;
     let (mut retry, mut all) = (RETRY_MIN, false);
+    let mut rests = None;
     while !tiered.has_ended() {
         tiered.wait_to_flush(pause);
         tiered.carry_out_discards(clock.now());
@@ -363,7 +364,14 @@ fn flush(tiered: &Tiered, copies: &Copies, clock: &Clock) {
             continue;
         }
         let wrote = write_back(tiered.tier(), clock, all);
-        tiered.set_unflushed(wrote.as_ref().err().map(ToString::to_string));
+        let rested = std::mem::replace(&mut rests, tiered.tier().resting());
+        if let Some(why) =
+            rests.as_ref().filter(|why| wrote.is_ok() && rested.as_ref() != Some(why))
+        {
+            tracing::warn!("a part of the tier is not written back: {why}; trying again");
+        }
+        let failed = wrote.as_ref().err().map(ToString::to_string);
+        tiered.set_unflushed(failed.or_else(|| rests.clone()));
         if all {
             tiered.note_full_round();
         }
