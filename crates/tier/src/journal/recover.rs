@@ -504,7 +504,8 @@ impl<'a> Reading<'a> {
     }
 
     /// Whether a batch of records is the next one of its lane. One that is not shows that something
-    /// before it is missing: it does not count, and must not say that this was durable.
+    /// before it is missing: it does not count, and must not say that this was durable. A salvage
+    /// takes it all the same.
     fn follows(
         &mut self,
         of: (u32, u32),
@@ -520,14 +521,23 @@ impl<'a> Reading<'a> {
         }
         let missing = *stream.missing.get_or_insert(stream.next);
         // All that a cut lane has before its cut was durable.
-        if head.durable < missing && !self.cuts.contains_key(&of) {
+        let was_durable = head.durable >= missing || self.cuts.contains_key(&of);
+        if !was_durable && self.lost.is_none() {
             return Ok(false);
         }
         stream.missing = None;
-        self.corrupt(format!(
-            "{} says that position {missing} of lane {} was durable, and it is not there",
-            segment.name, of.1
-        ))?;
+        let (name, lane) = (&segment.name, of.1);
+        self.corrupt(match was_durable {
+            true => format!(
+                "{name} says that position {missing} of lane {lane} was durable, and it is not \
+                 there"
+            ),
+            false => format!(
+                "{name} goes on with position {} of lane {lane}, and what was written from \
+                 position {missing} on is not there",
+                head.first
+            ),
+        })?;
         Ok(true)
     }
 

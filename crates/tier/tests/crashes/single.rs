@@ -359,6 +359,31 @@ fn a_head_that_cannot_be_read_costs_no_record_where_the_journal_is_salvaged() {
 }
 
 #[test]
+fn a_batch_that_has_changed_costs_a_salvage_nothing_that_comes_after_it() {
+    let mut cell = Cell::new(Config::shortest(1), 40);
+    for key in 0..40 {
+        // A batch of its own, which says nothing of those before it.
+        cell.set(key, 1_000).expect("there is room");
+        cell.life.tier.write();
+    }
+    cell.sync();
+    cell.disk.kill();
+    let config = Config { salvages: true, ..cell.config };
+    let mut least = 40;
+    for name in segments(&cell.disk).iter().filter(|name| is_used(&cell.disk, name)) {
+        let disk = cell.disk.copy();
+        // Amid the batches, which come last.
+        let last = disk.bytes_of(name).iter().rposition(|byte| *byte != 0).unwrap_or(0);
+        disk.flip(name, 8 * last.saturating_sub(20_000).max(8) as u64);
+        let backend = cell.backend.copy(disk.clone());
+        let life = begin((&disk, &backend), &config, &cell.given).expect("it passes over that");
+        let is_there = |key: &&KeyModel| life.load(key, NOW).expect("nothing fails").is_some();
+        least = least.min(cell.keys.iter().filter(is_there).count());
+    }
+    assert_eq!(least, 39, "that of the one batch is lost");
+}
+
+#[test]
 fn what_the_disk_does_not_read_at_once_costs_a_salvage_nothing_more() {
     let mut cell = Cell::new(Config::shortest(1), 12);
     for set in 0..60 {

@@ -96,7 +96,7 @@ pub static FLAGS: &[Flag] = flags! {
         "clients must authenticate; the file holds user:password lines, at most 8",
         Run(Special::AuthFile);
     'e' "memory-file" Text("file") => "keep items in a mapped file over a restart",
-        Refuse("items do not outlive the process yet; leave -e out");
+        Refuse("volvox serve --tier-dir keeps items over a restart, in another form; leave -e out");
     'Z' "enable-ssl" Nothing => "TLS",
         Refuse("TLS is not built in; put a TLS proxy before the server, or leave -Z out");
     'o' "extended" Text("list") => "further options, separated by commas", Run(Special::Extended);

@@ -154,7 +154,7 @@ fn what_cannot_be_served_is_refused_with_the_reason() {
     let cases = [
         ("-S", "-S: SASL belongs to the binary protocol; use -Y"),
         ("-Z", "-Z: TLS is not built in"),
-        ("-e f", "-e f: items do not outlive the process yet"),
+        ("-e f", "-e f: volvox serve --tier-dir keeps items"),
         ("-q", "-q: unknown flag; see -h"),
         ("--memroy-limit 5", "--memroy-limit: unknown flag; did you mean --memory-limit?"),
         ("--disable 5", "--disable: could be --disable-evictions or --disable-cas or"),

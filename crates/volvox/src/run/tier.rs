@@ -91,6 +91,11 @@ impl Below {
     ) -> Result<Option<Self>, Box<dyn Error>> {
         let Settings { tier: settings, memory, .. } = &loaded.settings;
         let Some(path) = &settings.directory else { return Ok(None) };
+        if !memory.evict {
+            return Err("memory.evict = false: above a tier, memory holds what is used most, and \
+                        evicts the rest, which is read from below; leave it out"
+                .into());
+        }
         let directory = Directory::open(path, "the tier")?;
         let index_bytes = memory.limit / INDEX_PART;
         let cache_bytes = (memory.limit / CACHE_PART).max(CACHE_BYTES_MIN);
@@ -131,7 +136,7 @@ impl Below {
             );
             clock.expiry().set(recovered.clock_s(), now.mono_ns);
         }
-        say(&recovered, path);
+        say(&recovered, path, settings.salvage);
         let is_journal_set = loaded.is_set("tier.journal");
         Ok(Some(Self { recovered, is_journal_set, _memory: grant }))
     }
@@ -181,7 +186,7 @@ impl Below {
 }
 
 /// Logs what was found in the directory at `path`.
-fn say(recovered: &Recovered, path: &Path) {
+fn say(recovered: &Recovered, path: &Path, salvages: bool) {
     let found = recovered.summary();
     if found.is_adopted {
         tracing::warn!(
@@ -208,6 +213,9 @@ fn say(recovered: &Recovered, path: &Path) {
              begins again; older values may be back",
             found.salvaged
         );
+    }
+    if salvages && recovered.lost().is_empty() && !found.is_new {
+        tracing::warn!("tier.salvage is set, and nothing was damaged: leave it out from now on");
     }
     if found.torn > 0 {
         tracing::warn!("tier: {} writes were cut off when the cell ended", found.torn);
