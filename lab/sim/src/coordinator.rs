@@ -230,7 +230,7 @@ impl Coordinator {
             let is_handed_over = range.epoch > old.epoch && range.is_handed_over;
             let is_other = is_handed_over && range.primary != old.primary;
             let leaves = is_other && !range.is_in_sync(old.primary);
-            let is_replaced = old.lets_go().is_some_and(|cell| !range.is_in_sync(cell));
+            let is_replaced = old.releases().is_some_and(|cell| !range.is_in_sync(cell));
             let is_new = range.id != old.id;
             let counts = [is_other, leaves, is_new, is_replaced];
             self.moves.iter_mut().zip(counts).for_each(|(sum, it)| *sum += u64::from(it));

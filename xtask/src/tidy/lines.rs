@@ -19,11 +19,11 @@ const PRODUCT: [&str; 15] = [
 /// The tier brought 9,000 of them, a ring above a bucket included, buckets 2,600, and the check of
 /// all that lies below 650; what readers and users of the ring and of `volvox ctl` have found,
 /// 700; hand-overs, also to who learns first, 500.
-const PRODUCT_MAX: usize = 59_830;
+const PRODUCT_MAX: usize = 60_500;
 /// Most lines of everything else, likewise; 4,300 of them are the simulator of rings, 3,100 the
 /// proof of rings of processes, 1,700 that of the tier, and 200 that of ranges that move. It is on
 /// its way to 18,100.
-const OUTSIDE_MAX: usize = 31_960;
+const OUTSIDE_MAX: usize = 32_100;
 
 /// The lines of each crate, and of the two groups with their ceilings.
 pub struct Lines<'a> {

@@ -1,7 +1,8 @@
 //! What each command does to the map, and what no order of commands can do.
 
 use super::command::{Addresses, Command, Refusal, Started, Verdict, Why};
-use super::range::{Division, Range};
+use super::division::Division;
+use super::range::Range;
 use super::ring_map::Map;
 use crate::ids::{CellId, Incarnation};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
@@ -374,10 +375,10 @@ fn a_range_is_divided_and_a_spare_leads_one_part_and_replaces_a_copy_of_the_othe
     for range in [1, 2] {
         let cell = CellId(4);
         assert_eq!(refused(&mut map, &|map| Command::Learn { at: at(map, range), cell }), None);
-        assert_eq!(map.ranges[range].lets_go(), None, "it has not all");
+        assert_eq!(map.ranges[range].releases(), None, "it has not all");
         assert_eq!(refused(&mut map, &|map| Command::Admit { at: at(map, range), cell }), None);
     }
-    assert_eq!((map.ranges[1].lets_go(), map.ranges[1].hands_over_to()), (Some(CellId(3)), None));
+    assert_eq!((map.ranges[1].releases(), map.ranges[1].hands_over_to()), (Some(CellId(3)), None));
     let (cell, why) = (CellId(3), Why::Replaced);
     assert_eq!(refused(&mut map, &|map| Command::Drop { at: at(map, 1), cell, why }), None);
     let hands = |map: &Map| Command::HandOver { at: at(map, 2), cell: CellId(4) };
@@ -388,7 +389,7 @@ fn a_range_is_divided_and_a_spare_leads_one_part_and_replaces_a_copy_of_the_othe
 }
 
 #[test]
-fn a_cell_leads_only_so_many_ranges_by_division() {
+fn a_cell_leads_a_bounded_number_of_ranges_by_division() {
     let mut map = formed(3, 1);
     let mut last = None;
     for _ in 0..20 {

@@ -2,7 +2,7 @@
 //! refused where that has changed since the proposer saw it.
 
 use super::below::{Below, OtherBelow};
-use super::range::Division;
+use super::division::Division;
 use crate::ids::{CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES};
 use serde::{Deserialize, Serialize};

@@ -10,6 +10,7 @@
 //! ```
 
 use super::command::{Refusal, Stamp, Started};
+use super::division::Division;
 use crate::ids::{CellId, RangeId};
 use base::SliceRange;
 use serde::{Deserialize, Serialize};
@@ -23,15 +24,6 @@ fn is_no(yes: &bool) -> bool {
 
 fn is_none(count: &u32) -> bool {
     *count == 0
-}
-
-/// How a range is to be divided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Division {
-    /// The first slice of the new range, which ends where the old one has ended.
-    pub slice: u16,
-    /// Who is to lead the new range, and to replace a copy of the old one.
-    pub cell: CellId,
 }
 
 /// Slices that have the same owner and the same copies.
@@ -134,7 +126,7 @@ impl Range {
 
     /// The copy that leaves it now: the one that replaces it is in sync.
     #[must_use]
-    pub fn lets_go(&self) -> Option<CellId> {
+    pub fn releases(&self) -> Option<CellId> {
         self.leaves.filter(|_| self.moves_to.is_some_and(|cell| self.copies.contains(&cell)))
     }
 

@@ -15,8 +15,9 @@
 
 use super::below::OtherBelow;
 use super::command::{Command, Refusal, Stamp, Started, Verdict};
+use super::division::Division;
 use super::flushes::Flushes;
-use super::range::{Division, Range};
+use super::range::Range;
 use crate::consistency::Consistency;
 use crate::ids::{CellId, RangeId};
 use base::{RUN_SLICES, SLICES, SliceId};

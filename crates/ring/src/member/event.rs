@@ -128,8 +128,8 @@ pub enum Event {
     },
     /// An operator wants something.
     Ordered(Order),
-    /// This cell has ended its log of a range that it is to hand over or to divide, and all that are
-    /// in sync have all of it. It serves it no more, until [`Effect::Unseal`] or another map.
+    /// This cell has ended its log of a range that it is to hand over or to divide, and all that
+    /// are in sync have all of it. It serves it no more, until [`Effect::Unseal`] or another map.
     Sealed {
         /// The range, as the map has it.
         at: Stamp,

@@ -550,7 +550,7 @@ impl Member {
         }
         let mut others = range.copies.iter().copied().chain(range.learner).chain(asked);
         let lost = others.find_map(|cell| Some((cell, lost(cell)?)));
-        let replaced = range.lets_go().map(|cell| (cell, Why::Replaced));
+        let replaced = range.releases().map(|cell| (cell, Why::Replaced));
         let (cell, why) = lost.or(replaced)?;
         Some(Command::Drop { at: range.stamp(), cell, why })
     }

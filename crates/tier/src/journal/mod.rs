@@ -765,7 +765,7 @@ impl Journal {
         self.shared.segments.live_bytes()
     }
 
-    /// Bytes of segments that there are or may be: of what the disk has no space for there are none.
+    /// Bytes of segments that there are or may be. What the disk has no space for is none.
     pub(crate) fn bytes_possible(&self) -> u64 {
         let segments = &self.shared.segments;
         let bytes = u64::from(segments.config().bytes) * segments.left() as u64;

@@ -533,7 +533,7 @@ impl<'a> Reading<'a> {
                  there"
             ),
             false => format!(
-                "{name} goes on with position {} of lane {lane}, and what was written from \
+                "{name} continues with position {} of lane {lane}, and what was written from \
                  position {missing} on is not there",
                 head.first
             ),

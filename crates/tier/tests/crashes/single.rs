@@ -837,7 +837,12 @@ fn what_is_not_what_was_written_below_stops_the_keys_of_its_group_alone() {
 
 #[test]
 fn what_is_not_what_was_written_below_stops_no_other_key_that_is_written_back_later() {
-    for restarts in [false, true] {
+    // However long it takes until the next round.
+    for (restarts, pause_s) in [(false, 0), (true, 0), (false, 60)] {
+        let after = |seconds: u64| {
+            let mono_ns = NOW.mono_ns + seconds * 1_000_000_000;
+            base::Now { mono_ns, ..NOW }
+        };
         let mut cell = Cell::new(Config::shortest(1), 5);
         cell.backend.group_by(1);
         (0..5).for_each(|key| cell.set(key, 100).expect("there is room"));
@@ -845,7 +850,7 @@ fn what_is_not_what_was_written_below_stops_no_other_key_that_is_written_back_la
         cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Corrupt));
         a_group_rests(&cell);
         for _ in 0..6 {
-            cell.life.tier.flush(NOW, true).expect("it rests, and the others go on");
+            cell.life.tier.flush(after(pause_s), true).expect("it rests, and the others go on");
         }
         assert_eq!((cell.backend.memory.records().len(), cell.life.tier.dirty()), (4, 1));
         cell.set(1, 200).expect("there is room");
@@ -855,11 +860,12 @@ fn what_is_not_what_was_written_below_stops_no_other_key_that_is_written_back_la
             cell.begin_again();
             cell.check();
         }
-        let later = base::Now { mono_ns: NOW.mono_ns + 6_000_000_000, ..NOW };
+        let later = after(pause_s + 6);
         for _ in 0..6 {
             cell.life.tier.flush(later, true).expect("nothing fails any more");
         }
         assert_eq!((cell.backend.memory.records().len(), cell.life.tier.dirty()), (5, 0));
+        assert_eq!(cell.life.tier.resting(), None);
         cell.check();
     }
 }
@@ -869,27 +875,6 @@ fn a_group_rests(cell: &Cell) {
     let flushed = cell.life.tier.flush(NOW, true).expect("others may be written back");
     assert!(flushed.keys == 0 && flushed.has_more, "{flushed:?}");
     assert!(cell.life.tier.resting().is_some());
-}
-
-#[test]
-fn a_group_rests_while_others_are_written_back_however_late_the_next_round_is() {
-    let mut cell = Cell::new(Config::shortest(1), 5);
-    cell.backend.group_by(1);
-    (0..5).for_each(|key| cell.set(key, 100).expect("there is room"));
-    cell.sync();
-    cell.backend.memory.fail_applies(1, BackendFault::Refused(Failure::Corrupt));
-    a_group_rests(&cell);
-    let later = base::Now { mono_ns: NOW.mono_ns + 60_000_000_000, ..NOW };
-    for _ in 0..6 {
-        cell.life.tier.flush(later, true).expect("it rests, and the others go on");
-    }
-    assert_eq!((cell.backend.memory.records().len(), cell.life.tier.dirty()), (4, 1));
-    let rested = base::Now { mono_ns: later.mono_ns + 6_000_000_000, ..NOW };
-    for _ in 0..6 {
-        cell.life.tier.flush(rested, true).expect("nothing fails any more");
-    }
-    assert_eq!((cell.backend.memory.records().len(), cell.life.tier.dirty()), (5, 0));
-    assert_eq!(cell.life.tier.resting(), None);
 }
 
 #[test]

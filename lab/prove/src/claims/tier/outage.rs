@@ -45,7 +45,8 @@ pub const CLAIMS: &[Claim] = &[
         .by(|lab| outage(lab, Some(DISK_MIB))),
 ];
 
-const BAR: &str = ">= R/2 each second, again 10 s after; 0 lost, 0 wrong; hits' p99 <= 2x; drained";
+const BAR: &str = ">= R/2 each second of the last half, and from 10 s after; 0 lost, 0 wrong; \
+                   hits' p99 <= 2x; drained";
 /// What the proxy lets pass a second: less than the emulator could take.
 const BUCKET_BYTES_PER_S: u64 = 4 << 20;
 /// Memory and journal of the cell, and the disk of the second claim.
