@@ -78,7 +78,12 @@ fn cause(before: &Map, command: &Command) -> String {
             Some(range) => format!("cell {} finds: {}", range.primary, why.of(cell)),
             None => why.of(cell),
         },
-        Command::Learn { at, .. } => format!("range {} lacks a copy", at.range),
+        Command::Learn { at, cell } => match before.range(at.range) {
+            Some(range) if range.moves_to == Some(cell) => {
+                format!("range {} is to have cell {cell}", at.range)
+            }
+            _ => format!("range {} lacks a copy", at.range),
+        },
         Command::Admit { cell, .. } => format!("cell {cell} has everything"),
         Command::Move { at, .. } => format!("an operator moves range {}", at.range),
         Command::Divide { at, .. } => format!("an operator divides range {}", at.range),

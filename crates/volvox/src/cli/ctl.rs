@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::ctl::{Question, Wanted};
+use crate::ctl::{Division, Question, Wanted};
 
 /// The longest time-out and the longest pause, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
@@ -77,7 +77,7 @@ enum CtlCommand {
         #[arg(long)]
         yes: bool,
     },
-    /// Have a copy in sync lead a range: no client sees an error, or a miss
+    /// Have a cell lead a range: no client sees an error, or a miss
     ///
     /// Example: volvox ctl move 1 2
     Move {
@@ -89,6 +89,24 @@ enum CtlCommand {
         cell: u32,
         /// How long to wait, also until a copy is there that the range lacks
         #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+        wait: Duration,
+    },
+    /// Make two of a range of a cell, and have a spare lead one of them: no client sees an error, or
+    /// a miss
+    ///
+    /// Example: volvox ctl divide 1
+    Divide {
+        /// The number of the cell, as ctl ring shows it
+        #[arg(value_parser = number)]
+        cell: u32,
+        /// The range; without it the one with the most slices
+        #[arg(long, value_name = "RANGE", value_parser = number)]
+        range: Option<u32>,
+        /// The cell that is to lead one half; without it one that has no part in any range
+        #[arg(long, value_name = "CELL", value_parser = number)]
+        to: Option<u32>,
+        /// How long to wait; after that the order stands
+        #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
         wait: Duration,
     },
     /// Begin a range again empty whose copies are all lost
@@ -207,6 +225,9 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
             CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },
             CtlCommand::Move { range, cell, wait } => Question::Move { range, cell, wait },
+            CtlCommand::Divide { cell, range, to, wait } => {
+                Question::Divide(Division { cell, range, to, wait })
+            }
             CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
             CtlCommand::Recover { cell, yes } => Question::Recover { cell, is_certain: yes },
             CtlCommand::Tier(TierCommand::Status { watch }) => Question::Tier { every: watch },
@@ -240,7 +261,9 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_named_with_what_is_expected() {
-        for words in [&["stop"][..], &["forgive"], &["recover"], &["move"], &["move", "1"]] {
+        for words in
+            [&["stop"][..], &["forgive"], &["recover"], &["move"], &["move", "1"], &["divide"]]
+        {
             let command = words.join(" ");
             let words = ["ctl"].iter().chain(words).chain(&["x"]);
             let error = Whole::try_parse_from(words).expect_err("it is none");

@@ -62,8 +62,12 @@ pub(super) struct Range {
     pub(super) losses: u32,
     /// Who has ended, and has all of it in its journal.
     pub(super) journals: Vec<u32>,
-    /// The copy that is to lead it.
+    /// The cell that is to lead it, or to replace a copy.
     pub(super) moves_to: Option<u32>,
+    /// The copy that it is to replace.
+    pub(super) leaves: Option<u32>,
+    /// The first slice of the range that it is to be divided into, and who is to lead that.
+    pub(super) divides: Option<(usize, u32)>,
     /// Whether nobody leads it until it is forgiven.
     pub(super) waits_for_operator: bool,
     /// Whether its primary may answer; only the primary says so.
@@ -76,6 +80,12 @@ impl Range {
     /// The cells that have all of it, the primary first.
     pub(super) fn in_sync(&self) -> impl Iterator<Item = u32> {
         std::iter::once(self.primary).chain(self.copies.iter().copied())
+    }
+
+    /// Whether a cell has a part in it, or its journal counts.
+    pub(super) fn has(&self, cell: u32) -> bool {
+        let others = self.journals.iter().copied().chain(self.learner);
+        self.in_sync().chain(others).any(|it| it == cell)
     }
 
     /// How many slices it has.
@@ -172,6 +182,11 @@ impl Range {
             "losses" => self.losses = parse(name, value)?,
             "journals" => self.journals = parse_list(name, value)?,
             "moves_to" => self.moves_to = Some(parse(name, value)?),
+            "leaves" => self.leaves = Some(parse(name, value)?),
+            "divides" => {
+                let (slice, cell) = value.split_once(' ').unwrap_or((value, ""));
+                self.divides = Some((parse(name, slice)?, parse(name, cell)?));
+            }
             "waits_for_operator" => self.waits_for_operator = value == "yes",
             "serves" => self.serves = Some(value == "yes"),
             "short_since" => self.short_since_s = Some(parse(name, value)?),

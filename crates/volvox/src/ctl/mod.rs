@@ -8,20 +8,22 @@
 //!               +--> keys      every key once
 //!               +--> log       what has changed, and why
 //!               +--> stop      a cell ends, if the others can do without it
-//!               +--> moving    a copy leads a range, and no client notices
+//!               +--> moving    a cell leads a range, and no client notices
+//!               +--> dividing  a range becomes two, and a spare leads one of them
 //!               +--> forgive   a range that is lost begins again empty
 //!               +--> recover   a cell goes on as the only voter
 //!
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `move`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard` and `tier
+//! Only `move`, `divide`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard` and `tier
 //! policy` change anything. Each answer is a table or JSON. A cell that does not answer within the
 //! time-out is part of the answer, with the reason.
 
 mod check;
 mod client;
 mod discard;
+mod dividing;
 mod forgive;
 mod keys;
 mod log;
@@ -48,6 +50,7 @@ use std::time::Duration;
 use style::Style;
 use survey::Survey;
 
+pub use dividing::Division;
 pub use wanted::{Question, Wanted};
 
 /// Answers a question.
@@ -94,6 +97,9 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         }
         Question::Move { range, cell, wait } => {
             return moving::move_range(&take()?, (*range, *cell, *wait), wanted, out);
+        }
+        Question::Divide(division) => {
+            return dividing::divide(&take()?, division, wanted, out);
         }
         Question::Forgive { range, is_certain } => {
             return forgive::forgive(&take()?, (*range, *is_certain), wanted, out);

@@ -19,7 +19,7 @@ use super::wanted::Wanted;
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(5);
 /// How often it is asked for again, as long as it is not in the map.
-const ASK: Duration = Duration::from_millis(200);
+pub(super) const ASK: Duration = Duration::from_millis(200);
 
 /// Has `cell` lead `range`, and waits for that so long.
 pub(super) fn move_range(
@@ -63,10 +63,13 @@ pub(super) fn move_range(
 ///
 /// # Errors
 /// What is in the way, and does not pass by itself.
-fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<String>, String> {
+pub(super) fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<String>, String> {
     let id = range.id;
     if let Some(other) = range.moves_to.filter(|it| *it != cell) {
         return Err(format!("range {id}: it is being handed over to cell {other} already"));
+    }
+    if range.divides.is_some() {
+        return Ok(Some("it is being divided".to_owned()));
     }
     let copies = map.copies_wanted.min(map.cells.len() - map.witnesses().count());
     let heals = range.learner.is_some() || range.in_sync().count() < copies;

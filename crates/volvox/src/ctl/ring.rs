@@ -190,9 +190,7 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
         let what = "its last copy has lost its journal, and nobody serves it: see ctl forgive";
         (Tone::Bad, format!("range {}: {what}", range.id))
     }));
-    let moving = map.ranges.iter().filter_map(|range| Some((range.id, range.moves_to?)));
-    lines
-        .extend(moving.map(|(id, cell)| (Tone::Plain, format!("range {id} moves to cell {cell}"))));
+    lines.extend(map.ranges.iter().filter_map(ordered).map(|line| (Tone::Plain, line)));
     lines.extend(map.short().map(|range| (Tone::Warn, short(survey, range))));
     if map.losses > 0 {
         let lost = map.ranges.iter().filter(|range| range.losses > 0);
@@ -373,6 +371,8 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             "copies": range.copies,
             "learner": range.learner,
             "moves_to": range.moves_to,
+            "leaves": range.leaves,
+            "divides": range.divides.map(|(slice, cell)| json!({ "slice": slice, "cell": cell })),
             "journals": range.journals,
             "waits_for_operator": range.waits_for_operator,
             "epoch": range.epoch,
@@ -396,6 +396,21 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
         "witnesses": map.witnesses().map(of_witness).collect::<Vec<_>>(),
         "ranges": map.ranges.iter().map(range).collect::<Vec<_>>(),
     })
+}
+
+/// What is ordered of a range.
+fn ordered(range: &Range) -> Option<String> {
+    let id = range.id;
+    match (range.divides, range.moves_to, range.leaves) {
+        (Some((slice, cell)), ..) => {
+            Some(format!("range {id} is to be divided at slice {slice}, for cell {cell}"))
+        }
+        (None, Some(cell), None) => Some(format!("range {id} moves to cell {cell}")),
+        (None, Some(cell), Some(copy)) => {
+            Some(format!("range {id}: cell {cell} is to replace its copy cell {copy}"))
+        }
+        (None, None, _) => None,
+    }
 }
 
 #[cfg(test)]

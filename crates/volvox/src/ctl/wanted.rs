@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::dividing::Division;
+
 /// A question, and who is asked.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -44,15 +46,17 @@ pub enum Question {
         /// Whether it ends whatever speaks against it.
         is_certain: bool,
     },
-    /// That a copy in sync becomes the primary of a range.
+    /// That a cell becomes the primary of a range.
     Move {
         /// The range.
         range: u32,
-        /// The copy.
+        /// The cell.
         cell: u32,
         /// How long to wait until it is.
         wait: Duration,
     },
+    /// That a range becomes two, of which a spare leads one.
+    Divide(Division),
     /// That a range whose copies are all lost begins again empty.
     Forgive {
         /// The range.

@@ -31,17 +31,21 @@ fn use_keys(at: std::net::SocketAddr, name: usize, stops: &AtomicBool, count: &A
     }
 }
 
-/// Has cells hand over ranges by `volvox ctl move`.
-fn moves(ring: &Ring, range: usize, cell: u64) {
-    let server = ring.clients[range % CELLS].to_string();
-    let (range, cell) = (range.to_string(), cell.to_string());
-    let words = ["ctl", "--json", "--server", &server, "move", &range, &cell];
-    let said = Command::new(env!("CARGO_BIN_EXE_volvox")).args(words).output().expect("it runs");
+/// What `volvox ctl --json` says to these words, if it is done.
+fn ctl(at: std::net::SocketAddr, words: &[&str]) -> serde_json::Value {
+    let server = at.to_string();
+    let all = ["ctl", "--json", "--server", &server].into_iter().chain(words.iter().copied());
+    let said = Command::new(env!("CARGO_BIN_EXE_volvox")).args(all).output().expect("it runs");
     let (out, error) =
         (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
-    assert!(said.status.success(), "range {range} to cell {cell}: {out}{error}");
-    let moved: serde_json::Value = serde_json::from_str(&out).expect("an object");
-    assert_eq!(moved["cell"].to_string(), cell);
+    assert!(said.status.success(), "{words:?}: {out}{error}");
+    serde_json::from_str(&out).expect("an object")
+}
+
+/// Has cells hand over ranges by `volvox ctl move`.
+fn moves(ring: &Ring, range: usize, cell: u64) {
+    let words = ["move", &range.to_string(), &cell.to_string()];
+    assert_eq!(ctl(ring.clients[range % CELLS], &words)["cell"], cell);
 }
 
 /// The number after this name in the report of the ring.
@@ -62,10 +66,21 @@ fn under_load(ring: &Ring, steps: impl FnOnce(&AtomicUsize, &dyn Fn() -> bool)) 
             scope.spawn(move || use_keys(*at, name, stops, count))
         });
         let clients: Vec<_> = clients.collect();
+        // Also where a step fails: else the clients would go on for ever.
+        let stopping = Stopping(&stops);
         steps(&count, &|| clients.iter().any(|client| client.is_finished()));
-        stops.store(true, Ordering::Relaxed);
+        drop(stopping);
         clients.into_iter().for_each(|client| client.join().expect("each answer was right"));
     });
+}
+
+/// Stops the clients when it is dropped.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// No range of the ring was lost, and each has its copies.
@@ -87,6 +102,32 @@ fn a_spare_takes_a_range_and_gives_it_back_while_clients_go_on() {
         }
     });
     is_whole(&asked.list("stats ring"), 1);
+}
+
+#[test]
+fn a_cell_is_divided_for_a_spare_while_clients_go_on() {
+    let ring = Ring::start_with("divides", CELLS, &["--spares", "1"], &[]);
+    let mut asked = Client::connect(ring.clients[1]);
+    let start = std::time::Instant::now();
+    while !asked.list("stats ring").iter().any(|line| line == "STAT cell:4:heard yes") {
+        assert!(start.elapsed() < DEADLINE, "the spare does not join");
+        thread::yield_now();
+    }
+    under_load(&ring, |_, _| {
+        let divided = ctl(ring.clients[1], &["divide", "2"]);
+        let [lower, upper] = [0, 1].map(|at| &divided["ranges"][at]);
+        assert_eq!((lower["range"].as_u64(), upper["range"].as_u64()), (Some(2), Some(4)));
+        assert_eq!((lower["primary"].as_u64(), upper["primary"].as_u64()), (Some(2), Some(4)));
+        // The spare has replaced the copy of the one, and the primary of the other.
+        assert_eq!((lower["copies"][0].as_u64(), upper["copies"][0].as_u64()), (Some(4), Some(3)));
+    });
+    let report = asked.list("stats ring");
+    (1..=4).for_each(|range| is_whole(&report, range));
+    assert_eq!(of_range(&report, 2, "epoch") + 1, of_range(&report, 4, "epoch"));
+    // A cell may have more than one range divided, and a cell that is no spare may take a part.
+    let divided = ctl(ring.clients[1], &["divide", "1", "--to", "4"]);
+    assert_eq!(divided["ranges"][1]["primary"].as_u64(), Some(4));
+    (1..=5).for_each(|range| is_whole(&asked.list("stats ring"), range));
 }
 
 #[test]

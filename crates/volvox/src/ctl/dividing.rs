@@ -1,0 +1,324 @@
+//! `ctl divide CELL`: a range of a cell becomes two, and a spare leads one of them, without a miss
+//! and without an error to any client.
+//!
+//! The order stands in the map: the primary makes two ranges of the one, and hands one of them over
+//! once the spare has it; the spare replaces a copy of the other. `ctl` only watches it then.
+
+use std::error::Error;
+use std::io::{IsTerminal, Write, stderr};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::client::{Client, NoAnswer};
+use super::map::{Map, Range};
+use super::moving::{ASK, obstacle};
+use super::survey::Survey;
+use super::wanted::Wanted;
+
+/// How often it is looked how far it is.
+const LOOK: Duration = Duration::from_millis(20);
+/// Slices that are kept together below a ring: ranges begin with such a run, where they can.
+const RUN_SLICES: usize = 256;
+
+/// What is to be divided, and for whom; as the operator has said it, or chosen.
+#[derive(Clone, Debug)]
+pub struct Division {
+    /// The cell of which a range is divided.
+    pub cell: u32,
+    /// That range. `None`: the one with the most slices.
+    pub range: Option<u32>,
+    /// Who is to lead one half. `None`: a cell that has no part in any range.
+    pub to: Option<u32>,
+    /// How long it is waited for.
+    pub wait: Duration,
+}
+
+/// The same, chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Plan {
+    range: u32,
+    /// The first slice of the new range.
+    slice: usize,
+    to: u32,
+}
+
+/// How far it is.
+#[derive(Debug, PartialEq, Eq)]
+enum Progress<'m> {
+    /// It is not ordered; what is in the way, and may pass.
+    Open(&'m Range, Option<String>),
+    Ordered,
+    /// There are two ranges: what is left to do.
+    Divided(String),
+    Over(&'m Range, &'m Range),
+}
+
+/// Has a range divided, and waits for that.
+pub(super) fn divide(
+    survey: &Survey,
+    division: &Division,
+    wanted: &Wanted,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let (_, asked, answer) = survey.answers().next().expect("invariant: the first cell answers");
+    let runs = |cell: u32| survey.answers().any(|(id, ..)| id == cell);
+    let plan = Plan::of(&answer.map, division, runs)?;
+    let mut client = Client::connect(&asked.at, wanted.timeout)?;
+    let (start, mut asked_at) = (Instant::now(), None::<Instant>);
+    let mut shown = String::new();
+    loop {
+        let map = Map::parse(&client.stats("ring")?)?;
+        let progress = plan.progress(&map)?;
+        if let Progress::Over(lower, upper) = progress {
+            show(&mut shown, "");
+            writeln!(out, "{}", divided((lower, upper), start.elapsed(), wanted.json))?;
+            return Ok(0);
+        }
+        show(&mut shown, &progress.text(plan));
+        if start.elapsed() >= division.wait {
+            show(&mut shown, "");
+            let seconds = division.wait.as_secs_f64();
+            let text = progress.text(plan);
+            return Err(format!("{text}, after {seconds} s (--wait); {}", progress.remedy()).into());
+        }
+        if let Progress::Open(range, None) = progress
+            && asked_at.is_none_or(|at| at.elapsed() >= ASK)
+        {
+            let (Range { id, epoch, config, .. }, Plan { slice, to, .. }) = (range, plan);
+            client.send(&format!("stats ring divide {id} {epoch} {config} {slice} {to}"))?;
+            let line = client.next_line()?;
+            if line != "OK" && !line.starts_with("CLIENT_ERROR the range has changed") {
+                return Err(NoAnswer::Line(line).into());
+            }
+            asked_at = Some(Instant::now());
+        }
+        sleep(LOOK);
+    }
+}
+
+/// Shows how far it is in the place of what was shown, where somebody looks.
+fn show(shown: &mut String, text: &str) {
+    if stderr().is_terminal() && *shown != text {
+        let blank = " ".repeat(shown.chars().count());
+        eprint!("\r{blank}\r{text}");
+        text.clone_into(shown);
+    }
+}
+
+impl Plan {
+    /// What is chosen by `map`, of cells that answer.
+    fn of(map: &Map, division: &Division, answers: impl Fn(u32) -> bool) -> Result<Self, String> {
+        let Division { cell, range, to, .. } = *division;
+        let led = map.ranges.iter().filter(|it| it.primary == cell);
+        let range = match range {
+            Some(id) => led.clone().find(|it| it.id == id),
+            None => led.max_by_key(|it| it.slices()),
+        };
+        let range = range.ok_or_else(|| match division.range {
+            Some(id) => format!("cell {cell} does not lead range {id}: see ctl ring"),
+            None => format!("cell {cell} leads no range: see ctl ring"),
+        })?;
+        let id = range.id;
+        let half = range.first + range.slices() / 2;
+        let run = half / RUN_SLICES * RUN_SLICES;
+        let slice = if run > range.first { run } else { half };
+        if range.slices() < 2 {
+            return Err(format!("range {id} has one slice, and cannot be divided"));
+        }
+        let parts = |cell: u32| map.ranges.iter().filter(|it| it.has(cell)).count();
+        let may_take = |cell: u32| {
+            let known = map.cells.get(&cell);
+            known.is_some_and(|it| !it.is_witness) && answers(cell) && !range.has(cell)
+        };
+        let to = match to {
+            Some(to) if !may_take(to) => {
+                return Err(format!(
+                    "cell {to} cannot take a half of range {id}: it is no cell that answers, or has \
+                     a part in it"
+                ));
+            }
+            Some(to) => to,
+            None => {
+                let mut spares = map.cells.keys().copied().filter(|it| may_take(*it));
+                spares.find(|it| parts(*it) == 0).ok_or_else(|| {
+                    "no spare: each cell that answers has a part in a range; start another one, or \
+                     name one of them with --to"
+                        .to_owned()
+                })?
+            }
+        };
+        Ok(Self { range: id, slice, to })
+    }
+
+    /// How far it is by `map`.
+    ///
+    /// # Errors
+    /// That nothing more comes of it by itself.
+    fn progress<'m>(&self, map: &'m Map) -> Result<Progress<'m>, String> {
+        let Self { range: id, slice, to } = *self;
+        let lower = map.ranges.iter().find(|it| it.id == id);
+        let lower = lower.ok_or_else(|| format!("range {id}: the ring has none; see ctl ring"))?;
+        let Some(upper) = map.ranges.iter().find(|it| it.first == slice) else {
+            return match lower.divides {
+                Some(into) if into == (slice, to) => Ok(Progress::Ordered),
+                Some((other, cell)) => Err(format!(
+                    "range {id} is being divided already, at slice {other} for cell {cell}"
+                )),
+                None => Ok(Progress::Open(lower, obstacle(lower, map, to)?)),
+            };
+        };
+        let new = upper.id;
+        match (upper.primary == to, upper.moves_to, lower.moves_to) {
+            (true, _, Some(cell)) => {
+                Ok(Progress::Divided(format!("cell {cell} becomes a copy of range {id}")))
+            }
+            (true, _, None) => Ok(Progress::Over(lower, upper)),
+            (false, Some(cell), _) if upper.learner == Some(cell) => {
+                Ok(Progress::Divided(format!("cell {cell} learns range {new}")))
+            }
+            (false, Some(cell), _) => {
+                Ok(Progress::Divided(format!("range {new} moves to cell {cell}")))
+            }
+            (false, None, _) => Err(format!(
+                "range {id} was divided: slices from {slice} on are range {new}, which cell {} \
+                 leads; cell {to} has not taken it (ctl log says why): volvox ctl move {new} {to} \
+                 tries that again",
+                upper.primary
+            )),
+        }
+    }
+}
+
+impl Progress<'_> {
+    fn text(&self, plan: Plan) -> String {
+        let Plan { range, slice, to } = plan;
+        let what = match self {
+            Self::Open(_, Some(obstacle)) => obstacle.clone(),
+            Self::Open(_, None) => "nothing has come of the order".to_owned(),
+            Self::Ordered => "it is to be divided".to_owned(),
+            Self::Divided(what) => what.clone(),
+            Self::Over(..) => "it is divided".to_owned(),
+        };
+        format!("range {range}, at slice {slice}, for cell {to}: {what}")
+    }
+
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::Open(_, Some(_)) => "try again later",
+            Self::Open(_, None) => {
+                "more than half of the voters must run, nothing may lie below the cells, and a \
+                 cell leads twelve ranges at most"
+            }
+            Self::Ordered | Self::Divided(_) | Self::Over(..) => "the order stands, see ctl ring",
+        }
+    }
+}
+
+/// That there are two ranges, and who has them.
+fn divided((lower, upper): (&Range, &Range), took: Duration, as_json: bool) -> String {
+    let seconds = took.as_secs_f64();
+    let of = |range: &Range| {
+        json!({
+            "range": range.id, "first": range.first, "last": range.last,
+            "primary": range.primary, "copies": range.copies,
+        })
+    };
+    if as_json {
+        return json!({ "ranges": [of(lower), of(upper)], "seconds": seconds }).to_string();
+    }
+    let line = |it: &Range| {
+        let copies: Vec<_> = it.copies.iter().map(u32::to_string).collect();
+        let copies = if copies.is_empty() { "none".to_owned() } else { copies.join(", ") };
+        format!(
+            "range {}: slices {}-{}, led by cell {}, copies: {copies}",
+            it.id, it.first, it.last, it.primary
+        )
+    };
+    format!("{}\n{}\ndivided in {seconds:.1} s", line(lower), line(upper))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map::Member;
+    use super::*;
+
+    fn ring() -> Map {
+        let cells = [1, 2, 3, 4].map(|cell| (cell, Member::default())).into();
+        let range = |id: u32, first, last| Range {
+            id,
+            first,
+            last,
+            primary: id,
+            copies: vec![id % 3 + 1],
+            ..Range::default()
+        };
+        let ranges = vec![range(1, 0, 5375), range(2, 5376, 10_751), range(3, 10_752, 16_383)];
+        Map { copies_wanted: 2, cells, ranges, ..Map::default() }
+    }
+
+    fn division(cell: u32, range: Option<u32>, to: Option<u32>) -> Division {
+        Division { cell, range, to, wait: Duration::from_secs(1) }
+    }
+
+    #[test]
+    fn the_range_the_slice_and_the_spare_are_chosen_or_named() {
+        let map = ring();
+        let plan = |cell, range, to| Plan::of(&map, &division(cell, range, to), |_| true);
+        assert_eq!(plan(2, None, None), Ok(Plan { range: 2, slice: 7936, to: 4 }));
+        assert_eq!(plan(2, Some(2), Some(1)), Ok(Plan { range: 2, slice: 7936, to: 1 }));
+        let error = |planned: Result<Plan, String>| planned.expect_err("it is refused");
+        assert!(error(plan(4, None, None)).contains("leads no range"));
+        assert!(error(plan(2, Some(1), None)).contains("does not lead range 1"));
+        assert!(error(plan(2, None, Some(3))).contains("has a part in it"));
+        assert!(error(plan(2, None, Some(9))).contains("no cell that answers"));
+        let alone = Plan::of(&map, &division(2, None, None), |cell| cell != 4);
+        assert!(error(alone).starts_with("no spare"));
+        let mut full = ring();
+        full.ranges[0].copies.push(4);
+        let planned = Plan::of(&full, &division(2, None, None), |_| true);
+        assert!(error(planned).starts_with("no spare"));
+        // Short ranges are divided anywhere.
+        let mut short = ring();
+        (short.ranges[1].first, short.ranges[1].last) = (5376, 5377);
+        let planned = Plan::of(&short, &division(2, None, None), |_| true);
+        assert_eq!(planned.map(|plan| plan.slice), Ok(5377));
+        short.ranges[1].last = 5376;
+        assert!(error(Plan::of(&short, &division(2, None, None), |_| true)).contains("one slice"));
+    }
+
+    #[test]
+    fn what_is_left_to_do_follows_from_the_map() {
+        let plan = Plan { range: 2, slice: 7936, to: 4 };
+        let mut map = ring();
+        assert!(matches!(plan.progress(&map), Ok(Progress::Open(_, None))));
+        map.ranges[1].copies.clear();
+        assert!(matches!(plan.progress(&map), Ok(Progress::Open(_, Some(_)))));
+        map.ranges[1].copies.push(3);
+        map.ranges[1].divides = Some((7936, 4));
+        assert_eq!(plan.progress(&map), Ok(Progress::Ordered));
+        map.ranges[1].divides = Some((8000, 1));
+        assert!(plan.progress(&map).is_err_and(|why| why.contains("already")));
+        map.ranges[1].divides = None;
+        let upper = Range { id: 4, first: 7936, moves_to: Some(4), ..map.ranges[1].clone() };
+        map.ranges[1].last = 7935;
+        map.ranges.insert(2, upper);
+        map.ranges[1].moves_to = Some(4);
+        let text = |map: &Map| plan.progress(map).map(|it| it.text(plan));
+        assert!(text(&map).is_ok_and(|it| it.ends_with("range 4 moves to cell 4")));
+        map.ranges[2].learner = Some(4);
+        assert!(text(&map).is_ok_and(|it| it.ends_with("cell 4 learns range 4")));
+        (map.ranges[2].primary, map.ranges[2].learner) = (4, None);
+        assert!(text(&map).is_ok_and(|it| it.ends_with("cell 4 becomes a copy of range 2")));
+        map.ranges[1].moves_to = None;
+        let ranges = (&map.ranges[1], &map.ranges[2]);
+        assert_eq!(plan.progress(&map), Ok(Progress::Over(ranges.0, ranges.1)));
+        let text = divided(ranges, Duration::from_millis(1500), false);
+        assert!(text.contains("range 4: slices 7936-10751, led by cell 4, copies: 3"), "{text}");
+        let object = divided(ranges, Duration::from_millis(1500), true);
+        assert!(object.contains("\"primary\":4"), "{object}");
+        (map.ranges[2].primary, map.ranges[2].moves_to) = (2, None);
+        assert!(plan.progress(&map).is_err_and(|why| why.contains("volvox ctl move 4 4")));
+    }
+}
