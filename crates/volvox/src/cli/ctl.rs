@@ -91,8 +91,8 @@ enum CtlCommand {
         #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
         wait: Duration,
     },
-    /// Make two of a range of a cell, and have a spare lead one of them: no client sees an error, or
-    /// a miss
+    /// Make two of a range of a cell, and have a spare lead one of them: no client sees an error,
+    /// or a miss
     ///
     /// Example: volvox ctl divide 1
     Divide {

@@ -15,27 +15,14 @@ use super::client::{Client, NoAnswer};
 use super::map::{Map, Range};
 use super::moving::{ASK, obstacle};
 use super::survey::Survey;
-use super::wanted::Wanted;
+use super::wanted::{Division, Wanted};
 
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(20);
 /// Slices that are kept together below a ring: ranges begin with such a run, where they can.
 const RUN_SLICES: usize = 256;
 
-/// What is to be divided, and for whom; as the operator has said it, or chosen.
-#[derive(Clone, Debug)]
-pub struct Division {
-    /// The cell of which a range is divided.
-    pub cell: u32,
-    /// That range. `None`: the one with the most slices.
-    pub range: Option<u32>,
-    /// Who is to lead one half. `None`: a cell that has no part in any range.
-    pub to: Option<u32>,
-    /// How long it is waited for.
-    pub wait: Duration,
-}
-
-/// The same, chosen.
+/// What is divided, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Plan {
     range: u32,
@@ -135,8 +122,8 @@ impl Plan {
         let to = match to {
             Some(to) if !may_take(to) => {
                 return Err(format!(
-                    "cell {to} cannot take a half of range {id}: it is no cell that answers, or has \
-                     a part in it"
+                    "cell {to} cannot take a half of range {id}: it is no cell that answers, or \
+                     has a part in it"
                 ));
             }
             Some(to) => to,

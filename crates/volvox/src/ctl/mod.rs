@@ -16,9 +16,9 @@
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `move`, `divide`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard` and `tier
-//! policy` change anything. Each answer is a table or JSON. A cell that does not answer within the
-//! time-out is part of the answer, with the reason.
+//! Only `move`, `divide`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard`
+//! and `tier policy` change anything. Each answer is a table or JSON. A cell that does not answer
+//! within the time-out is part of the answer, with the reason.
 
 mod check;
 mod client;
@@ -50,8 +50,7 @@ use std::time::Duration;
 use style::Style;
 use survey::Survey;
 
-pub use dividing::Division;
-pub use wanted::{Question, Wanted};
+pub use wanted::{Division, Question, Wanted};
 
 /// Answers a question.
 ///

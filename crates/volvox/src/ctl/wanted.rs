@@ -2,7 +2,18 @@
 
 use std::time::Duration;
 
-use super::dividing::Division;
+/// What is to be divided, and for whom; as the operator has said it, or chosen.
+#[derive(Clone, Debug)]
+pub struct Division {
+    /// The cell of which a range is divided.
+    pub cell: u32,
+    /// That range. `None`: the one with the most slices.
+    pub range: Option<u32>,
+    /// Who is to lead one half. `None`: a cell that has no part in any range.
+    pub to: Option<u32>,
+    /// How long it is waited for.
+    pub wait: Duration,
+}
 
 /// A question, and who is asked.
 #[derive(Clone, Debug)]
