@@ -93,6 +93,11 @@ impl Tasks {
         !self.lock().tasks.is_empty()
     }
 
+    /// Whether a lookup that has failed is to end.
+    pub(crate) fn rests(&self) -> bool {
+        !self.lock().resting.is_empty()
+    }
+
     /// The next one, for which it waits for `most`, or until it `has_ended`.
     pub(crate) fn next(
         &self,

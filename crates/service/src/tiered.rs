@@ -55,6 +55,8 @@ pub struct Pressed {
     pub flushes: bool,
     /// Something is to be looked up, or is to leave memory.
     pub has_tasks: bool,
+    /// A lookup has failed, and ends a little later.
+    pub rests: bool,
 }
 
 /// What the workers of a cell and the threads of its tier share.
@@ -264,6 +266,7 @@ impl Tiered {
             syncs: self.syncs.is_pressed(),
             flushes: self.flushes.is_pressed(),
             has_tasks: self.tasks.has_any(),
+            rests: self.tasks.rests(),
         }
     }
 

@@ -57,6 +57,11 @@ pub(crate) struct Coordinator {
     pub(crate) ends_ns: BTreeMap<Life, u64>,
     /// The slices of each key.
     keys: Vec<SliceId>,
+    /// Commands on their way after which a cell may be the only one that has all, by who has
+    /// proposed them.
+    leaving_alone: BTreeMap<CallId, CellId>,
+    /// When all items were ended the last time, or were to end.
+    pub(crate) flushed_ns: u64,
     /// What was wrong with a map.
     pub(crate) fault: Option<String>,
     /// Ranges that were lost.
@@ -86,6 +91,8 @@ impl Coordinator {
             weather: Weather::default(),
             cuts,
             ends_ns: BTreeMap::new(),
+            leaving_alone: BTreeMap::new(),
+            flushed_ns: 0,
             keys,
             fault: None,
             losses: 0,
@@ -130,6 +137,7 @@ impl Coordinator {
         if is_cut && scene.dice.per_mille(500) || scene.dice.per_mille(self.weather.lost) {
             return scene.after(gives_up_ns, Event::Answer(call, Outcome::Unknown));
         }
+        self.notes(call, from, &command);
         if is_cut || scene.dice.per_mille(self.weather.late) {
             scene.after(late_ns, Event::Propose(call, Box::new(command)));
             return scene
@@ -152,10 +160,23 @@ impl Coordinator {
         self.open.insert(call, (from, About::Range(range)));
         scene.note("propose", &[from.cell as u64 + 1, call]);
         scene.say(|| format!("  cell {} proposes {command:?}, late", from.cell + 1));
+        self.notes(call, from, &command);
         let late_ns = scene.dice.duration(1_000_000, LATE_NS / 4);
         let gives_up_ns = scene.dice.duration(500_000, 100_000_000);
         scene.after(late_ns, Event::Propose(call, Box::new(command)));
         scene.after(gives_up_ns.min(late_ns), Event::Answer(call, Outcome::Unknown));
+    }
+
+    fn notes(&mut self, call: CallId, from: Life, command: &Command) {
+        if matches!(command, Command::Promote { .. } | Command::Drop { .. }) {
+            self.leaving_alone.insert(call, cell_id(from.cell));
+        }
+    }
+
+    /// Whether `cell` may soon be the only one that has all of a range: what it has proposed is on
+    /// its way.
+    pub(crate) fn may_leave_alone(&self, cell: CellId) -> bool {
+        self.leaving_alone.values().any(|it| *it == cell)
     }
 
     /// A command arrives and is applied or refused.
@@ -166,6 +187,7 @@ impl Coordinator {
         history: &mut History,
         scene: &mut Scene,
     ) {
+        self.leaving_alone.remove(&call);
         let before = self.map().clone();
         let mut map = Map::clone(&before);
         let verdict = map.apply(&command);
@@ -267,7 +289,8 @@ impl Coordinator {
 
     /// All items are to end. A flush that was not due is replaced: it ends nothing, but where its
     /// second has begun already.
-    fn flush(&self, before: &Map, map: &Map, at_s: u32, history: &mut History, scene: &Scene) {
+    fn flush(&mut self, before: &Map, map: &Map, at_s: u32, history: &mut History, scene: &Scene) {
+        self.flushed_ns = scene.now_ns;
         let number_of = |map: &Map| map.flushes.latest().map_or(0, |flush| flush.number);
         if before.flushes.latest().is_some_and(|flush| flush.due_s > at_s) {
             history.forget_flush(number_of(before));

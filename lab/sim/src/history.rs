@@ -111,6 +111,9 @@ pub(crate) struct History {
     values: u64,
     /// Cells have gone by different times: when an item expires is not known.
     pub(crate) is_time_split: bool,
+    /// When cells have taken the second of others, which has begun again for them then: so the time
+    /// of the ring falls back by a second at most.
+    pub(crate) takes_ns: Vec<u64>,
     /// Keys of ranges that were forgiven: what the bucket has of them may be older.
     pub(crate) unknown: BTreeSet<usize>,
     /// Numbers of before a loss do not count. A range that begins again counts on from a number
@@ -215,9 +218,19 @@ impl History {
         let early_ns = if self.is_time_split { 0 } else { early_ns - early_ns / DRIFT_PART };
         // Without an answer it may have been stored late.
         let answered_ns = entry.answered_ns.filter(|_| !self.is_time_split);
-        let latest_ns = answered_ns.map(|at_ns| at_ns + late_ns + late_ns / DRIFT_PART);
+        let latest_ns =
+            answered_ns.map(|at_ns| self.later(at_ns, at_ns + late_ns + late_ns / DRIFT_PART));
         let (earliest_ns, returns) = (entry.asked_ns + early_ns, self.is_time_split);
         Some((value, End { earliest_ns, latest_ns, returns }))
+    }
+
+    /// `until_ns` with a second more for each cell that has taken the second of others since.
+    fn later(&self, since_ns: u64, until_ns: u64) -> u64 {
+        let later = |before: &u64| {
+            let takes = self.takes_ns.iter().filter(|at| (since_ns..*before).contains(*at));
+            Some(until_ns + takes.count() as u64 * SECOND_NS).filter(|later| later > before)
+        };
+        std::iter::successors(Some(until_ns), later).last().unwrap_or(until_ns)
     }
 
     /// The entries of one key that may matter, by the time of asking.

@@ -34,6 +34,7 @@ fn may_lose_disk(cells: &Cells, cell: usize) -> bool {
         |range: &ring::Range| !range.is_in_sync(me) || range.in_sync().any(|other| other != me);
     cells.fragile.is_none_or(|life| cells.coordinator.has_started(life))
         && cells.machines.iter().enumerate().all(runs)
+        && !cells.coordinator.may_leave_alone(me)
         && cells.coordinator.map().ranges.iter().all(is_whole)
 }
 

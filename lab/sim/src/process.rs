@@ -443,6 +443,7 @@ impl Process {
                 Effect::Follow { second } => self.expiry.follow(*second, mono_ns),
                 Effect::Take { second } => {
                     scene.say(|| format!("  cell {} takes second {second}", self.life.cell + 1));
+                    scene.takes_ns.push(scene.now_ns);
                     self.expiry.take(*second, mono_ns);
                     self.adopt();
                 }

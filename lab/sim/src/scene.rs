@@ -100,11 +100,14 @@ pub(crate) struct Scene {
     added: u64,
     /// Events that have happened.
     pub(crate) steps: u64,
+    /// When cells have taken the second of others.
+    pub(crate) takes_ns: Vec<u64>,
 }
 
 impl Scene {
     pub(crate) fn new(dice: Dice, trace: Trace) -> Self {
-        Self { now_ns: 0, dice, trace, events: BTreeMap::new(), added: 0, steps: 0 }
+        let events = BTreeMap::new();
+        Self { now_ns: 0, dice, trace, events, added: 0, steps: 0, takes_ns: Vec::new() }
     }
 
     /// `event` happens at `at_ns`, or now if that is past.

@@ -25,6 +25,8 @@ const LOADER: usize = 2;
 const WRITE_NS: u64 = 100_000_000;
 const SYNC_NS: u64 = 1_000_000_000;
 const FLUSH_NS: u64 = 100_000_000;
+/// How soon it is looked again whether a lookup that has failed ends.
+const REST_NS: u64 = 20_000_000;
 const RETRY_MIN_NS: u64 = 100_000_000;
 const RETRY_MAX_NS: u64 = 5_000_000_000;
 
@@ -106,7 +108,7 @@ impl Threads {
 
     /// Wakes those that have something to do at once.
     pub(crate) fn wake_pressed(&mut self, scene: &mut Scene) {
-        let Pressed { syncs, flushes, has_tasks } = self.tiered.pressed();
+        let Pressed { syncs, flushes, has_tasks, .. } = self.tiered.pressed();
         for (thread, is_pressed) in [syncs, flushes, has_tasks].into_iter().enumerate() {
             if is_pressed {
                 self.wake_soon(thread, scene);
@@ -141,7 +143,12 @@ impl Threads {
                     _ => self.wake(thread, pause_ns, scene),
                 }
             }
-            _ => self.loader.step(|| now),
+            _ => {
+                self.loader.step(|| now);
+                if self.tiered.pressed().rests {
+                    self.wake(thread, REST_NS, scene);
+                }
+            }
         }
         true
     }

@@ -490,6 +490,11 @@ impl World {
             Ok(values) => values,
         };
         let last = self.clients.len() - 1;
+        // What was decided after all was asked for may have ended it.
+        let asked = self.history.entries.iter().find(|it| it.client == last)?;
+        if self.cells.coordinator.flushed_ns >= asked.asked_ns {
+            return None;
+        }
         values.iter().enumerate().find_map(|(key, value)| {
             let mut entries = self.history.entries.iter().rev();
             let shown = entries.find(|it| it.client == last && it.key == key)?.answer;
@@ -607,6 +612,7 @@ impl World {
     }
 
     fn check_order(&mut self) {
+        self.history.takes_ns.clone_from(&self.scene.takes_ns);
         // What has waited for no copy may be lost with its primary.
         if self.cells.coordinator.map().consistency.durability == Durability::D0 {
             return;
