@@ -21,7 +21,7 @@ pub(super) fn which(
         ([_, ..], None, None) => format!("key {}", keys.join(" ")),
         ([], Some(prefix), None) => format!("prefix {prefix}"),
         ([], None, Some(run)) => format!("run {run}"),
-        _ => return Err("name keys, or --prefix PREFIX, or --run RUN, in hexadecimal".into()),
+        _ => return Err("name keys, or --prefix PREFIX, or --run RUN: one of them".into()),
     };
     let has_space = |word: &&str| word.is_empty() || word.contains(char::is_whitespace);
     if keys.iter().map(String::as_str).chain(prefix).any(|word| has_space(&word)) {
