@@ -256,14 +256,14 @@ fn check_tier(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
             let reason = format!("a ring above a bucket forms with {most} cells at most; lower it");
             refuse("ring.cells", reason);
         }
-        if !memory.evict {
-            let reason = "a cell of a ring above a bucket evicts what its memory has no room for; \
-                          leave it at true";
-            refuse("memory.evict", reason.to_owned());
-        }
     } else if tier.change_levels {
         let reason = "a cell in no ring starts with any levels; leave it out";
         refuse("tier.change_levels", reason.to_owned());
+    }
+    if !memory.evict {
+        let reason = "a cell above a tier evicts what its memory has no room for, and reads it \
+                      from below; leave it at true";
+        refuse("memory.evict", reason.to_owned());
     }
     if memory.effect_log != EffectLog::Off {
         let reason = "a cell above a tier keeps a log by itself; turn it off";

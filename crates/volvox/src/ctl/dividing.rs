@@ -9,18 +9,17 @@ use std::io::{IsTerminal, Write, stderr};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use base::RUN_SLICES;
 use serde_json::json;
 
-use super::client::{Client, NoAnswer};
+use super::client::Client;
 use super::map::{Map, Range};
-use super::moving::{ASK, obstacle};
+use super::moving::{ASK, obstacle, order};
 use super::survey::Survey;
 use super::wanted::{Division, Wanted};
 
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(20);
-/// Slices that are kept together below a ring: ranges begin with such a run, where they can.
-const RUN_SLICES: usize = 256;
 
 /// What is divided, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,11 +73,7 @@ pub(super) fn divide(
             && asked_at.is_none_or(|at| at.elapsed() >= ASK)
         {
             let (Range { id, epoch, config, .. }, Plan { slice, to, .. }) = (range, plan);
-            client.send(&format!("stats ring divide {id} {epoch} {config} {slice} {to}"))?;
-            let line = client.next_line()?;
-            if line != "OK" && !line.starts_with("CLIENT_ERROR the range has changed") {
-                return Err(NoAnswer::Line(line).into());
-            }
+            order(&mut client, &format!("divide {id} {epoch} {config} {slice} {to}"))?;
             asked_at = Some(Instant::now());
         }
         sleep(LOOK);

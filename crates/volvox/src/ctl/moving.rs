@@ -47,15 +47,20 @@ pub(super) fn move_range(
         let is_due = asked_at.is_none_or(|at| at.elapsed() >= ASK);
         if now.moves_to.is_none() && obstacle.is_none() && is_due {
             let Range { id, epoch, config, .. } = now;
-            client.send(&format!("stats ring move {id} {epoch} {config} {cell}"))?;
-            let line = client.next_line()?;
-            // The range may have changed since; then it is looked at again.
-            if line != "OK" && !line.starts_with("CLIENT_ERROR the range has changed") {
-                return Err(NoAnswer::Line(line).into());
-            }
+            order(&mut client, &format!("move {id} {epoch} {config} {cell}"))?;
             asked_at = Some(Instant::now());
         }
         sleep(LOOK);
+    }
+}
+
+/// Gives an order about a range, which may have changed since: then it is looked at again.
+pub(super) fn order(client: &mut Client, words: &str) -> Result<(), Box<dyn Error>> {
+    client.send(&format!("stats ring {words}"))?;
+    let line = client.next_line()?;
+    match line == "OK" || line.starts_with("CLIENT_ERROR the range has changed") {
+        true => Ok(()),
+        false => Err(NoAnswer::Line(line).into()),
     }
 }
 

@@ -91,11 +91,6 @@ impl Below {
     ) -> Result<Option<Self>, Box<dyn Error>> {
         let Settings { tier: settings, memory, .. } = &loaded.settings;
         let Some(path) = &settings.directory else { return Ok(None) };
-        if !memory.evict {
-            return Err("memory.evict = false: above a tier, memory holds what is used most, and \
-                        evicts the rest, which is read from below; leave it out"
-                .into());
-        }
         let directory = Directory::open(path, "the tier")?;
         let index_bytes = memory.limit / INDEX_PART;
         let cache_bytes = (memory.limit / CACHE_PART).max(CACHE_BYTES_MIN);

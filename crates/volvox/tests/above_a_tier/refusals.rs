@@ -10,6 +10,7 @@ fn what_cannot_be_served_is_refused_with_value_limit_and_remedy() {
         (&["--tier-ack", "quorum"][..], "expected one of memory, os, disk"),
         (&["--tier-journal", "1MiB"], "choose a value from 19MiB"),
         (&["--memory-limit", "8MiB"], "a cell above a tier needs 16MiB or more"),
+        (&["--evict=false"], "a cell above a tier evicts what its memory has no room for"),
         (&["--effect-log", "on"], "a cell above a tier keeps a log by itself"),
         (&["--tier-database", "s3:name"], "expected redb, files, s3://BUCKET/ROOT"),
         (&["--tier-page-bytes", "1KiB"], "choose a value from 16KiB to 4MiB"),
