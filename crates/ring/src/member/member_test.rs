@@ -5,7 +5,7 @@ use super::event::{Effect, Event, Heartbeat, Memory, Order, Outcome};
 use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
-use crate::map::{Addresses, Command, Map, Refusal, Stamp, Started, Verdict, Why};
+use crate::map::{Addresses, Command, Division, Map, Refusal, Stamp, Started, Verdict, Why};
 use base::Now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -838,6 +838,49 @@ fn a_range_is_handed_over_once_its_primary_has_stopped_and_who_leads_it_then_wai
     cells.propose(C, at.range, Command::Promote { at, cell, why: Why::Broken });
     let held_ns = cells.members[&C].hold_until_ns(at.range);
     assert!(held_ns > cells.now_ns);
+}
+
+/// The third cell has nothing of the first range.
+#[test]
+fn a_range_is_divided_once_its_primary_has_stopped_and_a_spare_takes_a_part_of_each() {
+    let order = |cells: &mut Cells| {
+        let range = &cells.map.ranges[0];
+        let into = Division { slice: range.end / 2, cell: C };
+        let at = range.stamp();
+        cells.event(B, Event::Ordered(Order::Divide { at, into }));
+    };
+    let mut cells = Cells::new(3);
+    cells.run(SILENCE_NS);
+    order(&mut cells);
+    cells.run(BEAT_NS);
+    assert!(cells.map.ranges[0].divides.is_some() && cells.map.ranges.len() == 3, "it is served");
+    let at = cells.map.ranges[0].stamp();
+    cells.event(A, Event::Sealed { at });
+    let upper = cells.map.ranges[1].clone();
+    assert_eq!((cells.map.ranges.len(), upper.primary, upper.epoch), (4, A, at.epoch + 1));
+    assert!(cells.may_answer(A, FIRST) && cells.may_answer(A, upper.id));
+    assert!(cells.members[&B].hold_until_ns(upper.id) <= cells.now_ns, "nobody was replaced");
+    // The spare learns both: it replaces the copy of the one, and the primary of the other.
+    cells.run(BEAT_NS);
+    for range in [0, 1] {
+        assert_eq!(cells.map.ranges[range].learner, Some(C));
+        let at = cells.map.ranges[range].stamp();
+        cells.event(A, Event::CaughtUp { at, cell: C });
+    }
+    cells.run(BEAT_NS);
+    assert_eq!((cells.map.ranges[0].primary, &cells.map.ranges[0].copies[..]), (A, &[C][..]));
+    let at = cells.map.ranges[1].stamp();
+    cells.event(A, Event::Sealed { at });
+    assert_eq!((cells.map.ranges[1].primary, &cells.map.ranges[1].copies[..]), (C, &[B][..]));
+    // One that is not heard ends the order before anything is divided.
+    let mut cells = Cells::new(3);
+    cells.run(SILENCE_NS);
+    cells.cut = vec![(C, A), (A, C)];
+    cells.run(SHRINK_NS / 2);
+    order(&mut cells);
+    assert!(cells.map.ranges[0].divides.is_some());
+    cells.run(LOST_NS);
+    assert!(cells.map.ranges[0].divides.is_none() && cells.map.ranges.len() == 3);
 }
 
 /// The third cell has nothing of the first range.
