@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use doubles::proxy::{Fault, Proxy};
 use measure::clock::mono_ns;
 use measure::exec::Running;
@@ -188,12 +188,27 @@ fn taken(lab: &Lab, cell: &Server) -> Result<f64> {
     Ok((after - before) as f64 / MEASURED_S as f64)
 }
 
+/// What was stored in a second.
+#[derive(Clone, Copy, Default)]
+struct Second {
+    /// Of the load that is to be three times what the bucket takes.
+    load: u64,
+    /// Changes of the keys that are known.
+    known: u64,
+}
+
+impl Second {
+    fn all(&self) -> u64 {
+        self.load + self.known
+    }
+}
+
 /// What was measured.
 #[derive(Default)]
 struct Run {
     taken_per_s: f64,
     /// What was stored in each second under pressure, without the bucket, and after it.
-    stored: [Vec<u64>; 3],
+    stored: [Vec<Second>; 3],
     /// Of hits, above the tier and without one.
     p99_us: [f64; 2],
     /// What went wrong with hits.
@@ -209,8 +224,11 @@ fn pressed(lab: &Lab, above: &Above, rate: u64, writer: &mut Writer) -> Result<R
     let (cell, limit) = (&above.cell, Limit::Duration(lab.form(WHOLE)));
     let (is_over, address) = (AtomicBool::new(false), cell.address());
     thread::scope(|scope| {
-        scope.spawn(|| writer.load(address, &is_over, true));
-        let run = || -> Result<Run> {
+        let known = scope.spawn(|| {
+            writer.load(address, &is_over, true);
+            &writer.tally
+        });
+        let run = || -> Result<_> {
             let writers = start(lab, cell, Load { rate: Some(rate), limit, ..WRITERS })?;
             let readers = start(lab, cell, Load { limit, ..READERS })?;
             let [pressed_s, gone_s, _] = lab.form(PHASES_S);
@@ -224,19 +242,25 @@ fn pressed(lab: &Lab, above: &Above, rate: u64, writer: &mut Writer) -> Result<R
             let back_ns = mono_ns();
             above.proxy.set(Fault::None);
             let (stored, hits): (Outcome, Outcome) = (writers.json()?, readers.json()?);
-            let stored = by_phase(&stored, [gone_ns, back_ns])?;
-            let p99_us = [hits.number("/get_latency/p99_us")?, 0.0];
-            Ok(Run { stored, p99_us, hits_wrong: hits.wrong()?, ..Run::default() })
+            Ok((stored, hits, [gone_ns, back_ns]))
         };
         let run = run();
         is_over.store(true, Ordering::SeqCst);
-        run
+        let known = known.join().map_err(|_| anyhow!("the writer of known keys has panicked"))?;
+        let (stored, hits, moments) = run?;
+        let stored = by_phase(&stored, known, moments)?;
+        let p99_us = [hits.number("/get_latency/p99_us")?, 0.0];
+        Ok(Run { stored, p99_us, hits_wrong: hits.wrong()?, ..Run::default() })
     })
 }
 
 /// What was stored in each second, before, between and after two moments; without the seconds in
 /// which these are, and without the last one, which is not whole.
-fn by_phase(outcome: &Outcome, [gone_ns, back_ns]: [u64; 2]) -> Result<[Vec<u64>; 3]> {
+fn by_phase(
+    outcome: &Outcome,
+    known: &Tally,
+    [gone_ns, back_ns]: [u64; 2],
+) -> Result<[Vec<Second>; 3]> {
     let by_time = outcome.by_time()?;
     let mut phases = [const { Vec::new() }; 3];
     for (nth, second) in by_time.seconds.iter().enumerate().rev().skip(1).rev() {
@@ -245,7 +269,8 @@ fn by_phase(outcome: &Outcome, [gone_ns, back_ns]: [u64; 2]) -> Result<[Vec<u64>
         let is_cut = |at_ns: u64| (from_ns..till_ns).contains(&at_ns);
         if !is_cut(gone_ns) && !is_cut(back_ns) {
             let phase = usize::from(from_ns > gone_ns) + usize::from(from_ns > back_ns);
-            phases[phase].push(second.count);
+            let known = known.between(from_ns, till_ns);
+            phases[phase].push(Second { load: second.count, known });
         }
     }
     Ok(phases)
@@ -260,9 +285,9 @@ fn drain(lab: &Lab, cell: &Server) -> Result<bool> {
 }
 
 fn judge(run: &Run) -> Measured {
-    let [pressed, gone, back] = &run.stored;
+    let [pressed, _, back] = &run.stored;
     let judged = [&pressed[pressed.len() / 2..], back.get(GRACE_S..).unwrap_or_default()];
-    let least = judged.map(|seconds| seconds.iter().copied().min().unwrap_or(0));
+    let least = judged.map(|seconds| seconds.iter().map(Second::all).min().unwrap_or(0));
     let half = run.taken_per_s / 2.0;
     let [lost, older, wrong] =
         [Verdict::Lost, Verdict::Older, Verdict::Wrong].map(|it| run.known.read(it));
@@ -284,8 +309,13 @@ fn judge(run: &Run) -> Measured {
         && run.hits_wrong.is_empty()
         && times <= 2.0
         && run.is_drained;
+    let all = |seconds: &[Second]| seconds.iter().map(Second::all).collect::<Vec<_>>();
+    let known = |seconds: &[Second]| seconds.iter().map(|it| it.known).collect::<Vec<_>>();
+    let [pressed, gone, back] = run.stored.each_ref().map(|it| all(it));
+    let of_known = run.stored.each_ref().map(|it| known(it));
     let mut details = vec![
         format!("stored in each second: {pressed:?}, without the bucket {gone:?}, after {back:?}"),
+        format!("of that, changes of known keys: {of_known:?}"),
         format!(
             "p99 of hits: {:.0} us, without a tier {:.0} us; {} values were read below meanwhile",
             run.p99_us[0], run.p99_us[1], run.read_below,
@@ -307,6 +337,8 @@ mod tests {
         known.reads.insert(Verdict::Well, 9);
         let back = [vec![0; GRACE_S], vec![50; 5]].concat();
         let stored = [vec![9, 9, 50, 60], vec![0; 4], back];
+        let stored =
+            stored.map(|it| it.into_iter().map(|load| Second { load, known: 0 }).collect());
         let p99_us = [20.0, 10.0];
         let taken_per_s = 100.0;
         Run { taken_per_s, stored, p99_us, known, is_drained: true, ..Run::default() }
@@ -317,8 +349,8 @@ mod tests {
         assert_eq!(judge(&good()).verdict, Ends::Pass);
         type Spoil = fn(&mut Run);
         let spoils: [Spoil; 10] = [
-            |run| run.stored[0][3] = 49,
-            |run| run.stored[2][GRACE_S + 2] = 49,
+            |run| run.stored[0][3].load = 49,
+            |run| run.stored[2][GRACE_S + 2].load = 49,
             |run| run.stored[2].truncate(GRACE_S),
             |run| run.stored[0].clear(),
             |run| run.p99_us[0] = 21.0,
@@ -348,7 +380,11 @@ mod tests {
             seconds.join(",")
         );
         let outcome: Outcome = serde_json::from_str(&text).unwrap();
-        let phases = by_phase(&outcome, [3_500_000_000, 5_100_000_000]).unwrap();
-        assert_eq!(phases, [vec![0, 1], vec![3], vec![5, 6]]);
+        // Tenths 70 to 79 are those of second 6.
+        let by_tenth = [(69, 20), (70, 100), (79, 100), (80, 1000)].into();
+        let known = Tally { by_tenth, ..Tally::default() };
+        let phases = by_phase(&outcome, &known, [3_500_000_000, 5_100_000_000]).unwrap();
+        let all = phases.map(|it| it.iter().map(Second::all).collect::<Vec<_>>());
+        assert_eq!(all, [vec![0, 1], vec![3], vec![25, 206]]);
     }
 }

@@ -12,6 +12,7 @@ use super::known::{Known, Verdict};
 use super::request::{Draw, Expects, Request};
 use super::state::{Found, Key};
 use crate::instruments::Client;
+use measure::clock::mono_ns;
 use measure::rng::Rng;
 
 /// Requests under way, at most.
@@ -25,6 +26,7 @@ const BULK: usize = 32;
 const READS_MAX: usize = 3;
 /// How often a server that starts is tried.
 const POLL: Duration = Duration::from_millis(1);
+const TENTH_NS: u64 = 100_000_000;
 /// Complaints that are kept, and how much of each.
 const COMPLAINTS_MAX: usize = 2;
 const COMPLAINT_MAX: usize = 400;
@@ -34,6 +36,8 @@ const COMPLAINT_MAX: usize = 400;
 pub struct Tally {
     /// Changes that were acknowledged.
     pub changes: u64,
+    /// The same by tenth of a second of the monotonic clock.
+    pub by_tenth: BTreeMap<u64, u64>,
     /// Requests that were under way at a kill.
     pub cut: u64,
     /// Requests that were refused, or in doubt.
@@ -56,10 +60,18 @@ impl Tally {
         self.refused += other.refused;
         self.false_answers += other.false_answers;
         self.unread += other.unread;
+        for (tenth, count) in &other.by_tenth {
+            *self.by_tenth.entry(*tenth).or_default() += count;
+        }
         for (verdict, count) in &other.reads {
             *self.reads.entry(*verdict).or_default() += count;
         }
         self.complaints.extend(other.complaints.iter().cloned());
+    }
+
+    /// Changes that were acknowledged from one moment to another, to a tenth of a second.
+    pub fn between(&self, from_ns: u64, till_ns: u64) -> u64 {
+        self.by_tenth.range(from_ns / TENTH_NS..till_ns / TENTH_NS).map(|(_, count)| count).sum()
     }
 
     /// How many reads ended so.
@@ -266,6 +278,7 @@ impl Writer {
         if request.is_change {
             known.answered();
             self.tally.changes += 1;
+            *self.tally.by_tenth.entry(mono_ns() / TENTH_NS).or_default() += 1;
         } else if let Said::Value { token: Some(token), .. } = said {
             known.read(token);
         }
