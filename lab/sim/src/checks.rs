@@ -50,7 +50,7 @@ pub(crate) fn illness(cells: &Cells, scene: &Scene) -> Option<String> {
         if copies < usize::from(map.copies_wanted) || range.learner.is_some() {
             return Some(format!("range {} has {copies} copies", range.id));
         }
-        if range.moves_to.is_some() || range.divides.is_some() {
+        if range.is_ordered() {
             return Some(format!("an order about range {} stands", range.id));
         }
         let primary = cells.machines[index_of(range.primary)].process.as_ref();

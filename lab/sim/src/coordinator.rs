@@ -69,8 +69,8 @@ pub(crate) struct Coordinator {
     /// Ranges that an operator has forgiven: the last that had one of them has lost its journal.
     pub(crate) forgiven: u64,
     /// Ranges that were handed over, and those of them to a cell that had learned for that; ranges
-    /// that were divided, and copies that were replaced.
-    pub(crate) moves: [u64; 4],
+    /// that were divided, copies that were replaced, and ranges that were made of two.
+    pub(crate) moves: [u64; 5],
     /// Primaries that were replaced.
     pub(crate) promotions: u64,
     /// Copies that were left when a primary was replaced, and those of them that were still in sync
@@ -97,7 +97,7 @@ impl Coordinator {
             fault: None,
             losses: 0,
             forgiven: 0,
-            moves: [0; 4],
+            moves: [0; 5],
             promotions: 0,
             left: [0; 2],
             left_of: BTreeMap::new(),
@@ -242,19 +242,22 @@ impl Coordinator {
             self.fault.get_or_insert(format!("the map of version {}: {fault}", map.version));
         }
         for range in &map.ranges {
-            let Some(old) = before.before(range) else { continue };
-            let falls = range.epoch < old.epoch || range.config < old.config;
-            let moves = range.primary != old.primary && range.epoch <= old.epoch;
-            if falls || moves {
-                self.fault.get_or_insert(format!("{old:?} became {range:?}"));
+            for old in before.overlapping(range) {
+                let falls = range.epoch < old.epoch || range.config < old.config;
+                let moves = range.primary != old.primary && range.epoch <= old.epoch;
+                if falls || moves {
+                    self.fault.get_or_insert(format!("{old:?} became {range:?}"));
+                }
             }
+            let Some(old) = before.before(range) else { continue };
             self.promotions += u64::from(range.epoch > old.epoch);
             let is_handed_over = range.epoch > old.epoch && range.is_handed_over;
             let is_other = is_handed_over && range.primary != old.primary;
             let leaves = is_other && !range.is_in_sync(old.primary);
             let is_replaced = old.releases().is_some_and(|cell| !range.is_in_sync(cell));
             let is_new = range.id != old.id;
-            let counts = [is_other, leaves, is_new, is_replaced];
+            let is_merged = range.epoch > old.epoch && !range.made_of.is_empty();
+            let counts = [is_other, leaves, is_new, is_replaced, is_merged];
             self.moves.iter_mut().zip(counts).for_each(|(sum, it)| *sum += u64::from(it));
             self.count_left(old, range);
             if range != old {

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         (None, None) => (0, 100),
     };
     let (start, mut failed) = (Instant::now(), 0);
-    let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 13], [u64::MAX; 2]);
+    let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 14], [u64::MAX; 2]);
     for seed in from..until {
         let report = sim::run(seed, cli.wanted());
         if let Some(fault) = &report.fault {
@@ -61,9 +61,9 @@ fn main() -> ExitCode {
         }
         let [left, stayed] = report.left;
         let counts = [1, report.requests, report.answered, report.promotions, left, stayed];
-        let [moves, learned, divided, replaced] = report.moves;
+        let [moves, learned, divided, replaced, united] = report.moves;
         let rest = [report.losses, report.forgiven, report.drops];
-        let rest = rest.into_iter().chain([moves, learned, divided, replaced]);
+        let rest = rest.into_iter().chain([moves, learned, divided, replaced, united]);
         sums.iter_mut().zip(counts.into_iter().chain(rest)).for_each(|(sum, count)| *sum += count);
         least = [least[0].min(report.simulated_ns / 1_000_000_000), least[1].min(report.requests)];
         if failed >= cli.fails {
@@ -71,11 +71,11 @@ fn main() -> ExitCode {
         }
     }
     let [runs, requests, answered, promotions, left, stayed, rest @ ..] = sums;
-    let [losses, forgiven, drops, moves, learned, divided, replaced] = rest;
+    let [losses, forgiven, drops, moves, learned, divided, replaced, united] = rest;
     println!(
         "{runs} runs in {:.1} s, {failed} failed; {requests} requests, {answered} answered; \
          {promotions} promotions, {moves} of them handed over ({learned} to who learned for that), \
-         {divided} ranges divided, {replaced} copies replaced, \
+         {divided} ranges divided, {united} made of two, {replaced} copies replaced, \
          {stayed} of {left} other copies stayed in sync, {losses} ranges lost, {forgiven} \
          forgiven, {drops} batches dropped",
         start.elapsed().as_secs_f64()

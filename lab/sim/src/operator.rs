@@ -1,25 +1,28 @@
 //! An operator, who has the primaries of ranges hand them over while faults come, to copies and to
 //! cells that have nothing of them. In one half of the rings there is one; in one half of these,
-//! ranges are also divided, and copies replaced.
+//! ranges are also divided, copies replaced, and two ranges made one: the same cells are to have
+//! both before.
 
 use crate::cells::Cells;
 use crate::dice::Dice;
-use crate::scene::{Event, Scene};
+use crate::scene::{Event, Scene, index_of};
 use base::SliceId;
-use ring::{CellId, Division, Map, Order, Range};
+use ring::{CellId, Division, Map, Order, Range, Stamp};
 
 /// The lane of the operator's choices: without one a run is what it was.
 const LANE: u64 = 1;
 /// The same of divisions.
 const DIVISIONS_LANE: u64 = 2;
-/// Of 1,000 orders, how many are no hand-overs, where there are others.
-const OTHERS_PER_MILLE: u64 = 400;
+/// Of 1,000 orders, how many are no hand-overs, where there are others; and of these, how many are
+/// to make two ranges one.
+const OTHERS_PER_MILLE: u64 = 600;
+const UNIONS_PER_MILLE: u64 = 500;
 
 /// Who gives orders, and how often in the mean.
 pub(crate) struct Operator {
     dice: Dice,
     pace_ns: u64,
-    /// Whether ranges are divided and copies replaced, and how.
+    /// Whether ranges are divided and made one, and copies replaced; and how.
     others: Option<Dice>,
 }
 
@@ -48,13 +51,25 @@ impl Operator {
             let range = &map.ranges[self.dice.index(map.ranges.len())];
             let is_other = self.others.as_mut().is_some_and(|it| it.per_mille(OTHERS_PER_MILLE));
             let order = match self.others.as_mut().filter(|_| is_other) {
-                Some(dice) => divides_or_replaces(map, range, cells.coordinator.keys(), dice),
+                Some(dice) => match dice.per_mille(UNIONS_PER_MILLE) {
+                    true => unites(map),
+                    false => divides_or_replaces(map, range, cells.coordinator.keys(), dice),
+                },
                 None => moves(map, range, &mut self.dice),
             };
-            if let Some(order) = order {
+            // Only the primary knows whether its copies are ready for a union.
+            let leads = |at: Stamp| {
+                let range = map.range(at.range).map(|range| index_of(range.primary));
+                running.iter().find(|it| Some(it.life.cell) == range).copied()
+            };
+            let asked = match order {
+                Some(Order::Unite { at, .. }) => leads(at),
+                _ => Some(at),
+            };
+            if let (Some(order), Some(asked)) = (order, asked) {
                 scene.say(|| format!("  an operator wants {order:?}"));
                 let event = Box::new(ring::Event::Ordered(order));
-                scene.after(0, Event::Member(at.life, event));
+                scene.after(0, Event::Member(asked.life, event));
             }
         }
         let delay_ns = self.dice.between(self.pace_ns / 4, self.pace_ns * 2);
@@ -89,6 +104,24 @@ fn divides_or_replaces(
     let of_key = keys[dice.index(keys.len())].index() as u64;
     let slice = [of_key, dice.between(first, last.max(first + 1))].into_iter().find(within)?;
     Some(Order::Divide { at, into: Division { slice: slice as u16, cell } })
+}
+
+/// Two ranges are to become one: those that lack least for that. The same cells are to have both.
+fn unites(map: &Map) -> Option<Order> {
+    let lacks = |pair: &&[Range]| (!pair[0].fits(&pair[1]), pair[0].primary != pair[1].primary);
+    let pair = map.ranges.windows(2).min_by_key(lacks)?;
+    let (range, upper) = (&pair[0], &pair[1]);
+    if upper.primary != range.primary {
+        return Some(Order::Move { at: upper.stamp(), cell: range.primary, from: None });
+    }
+    let lacks = |of: &Range, other: &Range| {
+        of.copies.iter().copied().find(|cell| !other.copies.contains(cell))
+    };
+    let both = lacks(range, upper).zip(lacks(upper, range));
+    Some(match both {
+        Some((cell, from)) => Order::Move { at: upper.stamp(), cell, from: Some(from) },
+        None => Order::Unite { at: range.stamp(), with: upper.stamp() },
+    })
 }
 
 /// One of the cells of `map` that may be it.

@@ -102,7 +102,7 @@ pub struct Report {
     pub left: [u64; 2],
     /// Ranges that were handed over: those of the replaced primaries that had stopped before; and
     /// those of them to a cell that had learned for that.
-    pub moves: [u64; 4],
+    pub moves: [u64; 5],
     /// Ranges that were lost.
     pub losses: u64,
     /// Ranges that an operator has forgiven.

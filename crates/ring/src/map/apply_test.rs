@@ -406,6 +406,70 @@ fn a_cell_leads_a_bounded_number_of_ranges_by_division() {
     assert_eq!(map.ranges.iter().filter(|it| it.primary == CellId(1)).count(), 12);
 }
 
+#[test]
+fn two_ranges_of_the_same_cells_become_one_in_an_epoch_above_both() {
+    let mut map = formed(3, 2);
+    let at = |map: &Map, range: usize| map.ranges[range].stamp();
+    let unite = |map: &Map, lower| Command::Unite { at: at(map, lower), with: at(map, lower + 1) };
+    let merge = |map: &Map, lower| Command::Merge { at: at(map, lower), with: at(map, lower + 1) };
+    let refused = |map: &mut Map, command| match map.apply(&command) {
+        Verdict::Refused(why) => Some(why),
+        Verdict::Applied { .. } => None,
+    };
+    let command = unite(&map, 0);
+    assert_eq!(refused(&mut map, command), Some(Refusal::NotEligible), "others have them");
+    // Range 1 moves to its copy, cell 2, and cell 1 is replaced by cell 3: both are of 2 and 3.
+    let steps: [&dyn Fn(&Map) -> Command; 5] = [
+        &|map| Command::Move { at: at(map, 0), cell: CellId(2), from: None },
+        &|map| Command::HandOver { at: at(map, 0), cell: CellId(2) },
+        &|map| Command::Move { at: at(map, 0), cell: CellId(3), from: Some(CellId(1)) },
+        &|map| Command::Learn { at: at(map, 0), cell: CellId(3) },
+        &|map| Command::Admit { at: at(map, 0), cell: CellId(3) },
+    ];
+    for step in steps {
+        let command = step(&map);
+        assert_eq!(refused(&mut map, command), None, "{command:?}");
+    }
+    let command = unite(&map, 0);
+    assert_eq!(refused(&mut map, command), Some(Refusal::NotEligible), "one is being replaced");
+    let (at_0, cell) = (at(&map, 0), CellId(1));
+    assert!(is_applied(&mut map, Command::Drop { at: at_0, cell, why: Why::Replaced }));
+    let (command, early) = (unite(&map, 0), merge(&map, 0));
+    assert_eq!(refused(&mut map, early), Some(Refusal::NotEligible), "nobody wants that");
+    assert_eq!(refused(&mut map, command), None);
+    assert!(map.ranges[..2].iter().all(Range::is_to_be_sealed));
+    // What changes one of them ends the order, for both.
+    let mut other = map.clone();
+    let (at_1, cell) = (at(&other, 1), CellId(3));
+    assert!(is_applied(&mut other, Command::Drop { at: at_1, cell, why: Why::Silent }));
+    assert!(other.ranges.iter().all(|range| !range.is_ordered()));
+    assert_ne!(at(&other, 0), at(&map, 0), "a proposal of before is refused");
+    // What settles a proposal about one of them is of both.
+    let mut settled = map.clone();
+    let (command, at_0) = (merge(&settled, 0), at(&settled, 0));
+    assert!(is_applied(&mut settled, Command::Settle { at: at_0 }));
+    assert_eq!(refused(&mut settled, command), Some(Refusal::Changed));
+    assert!(settled.ranges[0].is_ordered() && at(&settled, 1) != at(&map, 1));
+    let before = map.clone();
+    let command = merge(&map, 0);
+    assert_eq!(refused(&mut map, command), None);
+    assert_eq!((map.fault(), map.ranges.len()), (None, 2));
+    let range = &map.ranges[0];
+    assert_eq!((range.id.0, range.start, range.end), (1, 0, before.ranges[1].end));
+    assert_eq!(parts(range), (2, vec![3], None, 3), "above 2 and 1");
+    assert!(before.ranges[..2].iter().all(|it| range.follows(it)));
+    assert_eq!(before.overlapping(range).map(|it| it.id.0).collect::<Vec<_>>(), [1, 2]);
+    // The next epoch is of one range alone.
+    let (mut next, at_0) = (map.clone(), at(&map, 0));
+    assert!(is_applied(
+        &mut next,
+        Command::Promote { at: at_0, cell: CellId(3), why: Why::Silent }
+    ));
+    assert!(next.ranges[0].made_of.is_empty() && !next.ranges[0].follows(range));
+    let command = merge(&before, 0);
+    assert_eq!(refused(&mut map, command), Some(Refusal::NoRange), "it is over");
+}
+
 /// What the range will be compared with after one more change.
 fn bumped(map: &Map) -> super::Stamp {
     let stamp = map.ranges[0].stamp();
@@ -430,7 +494,7 @@ fn a_new_life_proves_that_the_one_before_has_ended() {
 }
 
 fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
-    let kind = prop_oneof![0_u8..=12, Just(1), Just(7), Just(7), 8_u8..=12, 4_u8..=5];
+    let kind = prop_oneof![0_u8..=14, Just(1), Just(7), Just(7), 8_u8..=14, 4_u8..=5];
     proptest::collection::vec((kind, any::<u8>(), any::<u8>(), any::<bool>()), 0..200)
 }
 
@@ -450,8 +514,9 @@ proptest! {
             let other = CellId(u32::from(cell) / 8 % cells + 1);
             let slice = u16::from(cell) * 64;
             let cell = CellId(u32::from(cell) % (cells + 1) + 1);
-            let range = &map.ranges[usize::from(range) % map.ranges.len()];
-            let mut at = range.stamp();
+            let number = usize::from(range) % map.ranges.len();
+            let with = map.ranges[(number + 1) % map.ranges.len()].stamp();
+            let mut at = map.ranges[number].stamp();
             at.config -= u64::from(!fresh);
             let life = map.cells.get(&cell).map_or(1, |it| it.started.incarnation.0);
             let command = match kind {
@@ -466,6 +531,8 @@ proptest! {
                 10 => Command::Move { at, cell, from: Some(other) },
                 11 => Command::Divide { at, into: Division { slice, cell } },
                 12 => Command::Split { at },
+                13 => Command::Unite { at, with },
+                14 => Command::Merge { at, with },
                 7 => {
                     let started = Started { has_journal: true, ..started(life + 1) };
                     Command::Start { cell, started }
@@ -482,11 +549,15 @@ proptest! {
                 != before.cells.get(&cell).map(|it| it.started.incarnation);
             for new in &map.ranges {
                 let old = before.before(new).expect("a range covers it");
-                let of_old = have.get(&old.id).cloned().expect("it is known");
-                let have = have.entry(new.id).or_insert(of_old);
+                let olds = before.overlapping(new);
+                let rises = |old: &Range| new.epoch >= old.epoch && new.config >= old.config;
+                assert!(olds.clone().all(rises));
+                let of_olds = olds.map(|old| have.get(&old.id).cloned().expect("it is known"));
+                let of_all = of_olds.reduce(|one, other| &one & &other);
+                have.insert(new.id, of_all.expect("ranges cover it"));
+                let have = have.get_mut(&new.id).expect("it was inserted");
                 let is_new = new.epoch > old.epoch;
-                let is_split = kind == 12 && at.range == old.id && is_new;
-                assert!(new.epoch >= old.epoch && new.config >= old.config);
+                let is_split = [12, 14].contains(&kind) && at.range == old.id && is_new;
                 if is_new_life && kind == 1 {
                     have.remove(&cell);
                 }

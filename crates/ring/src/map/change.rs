@@ -91,6 +91,13 @@ fn cause(before: &Map, command: &Command) -> String {
             Some(range) => format!("cell {} divides it", range.primary),
             None => "the primary divides it".to_owned(),
         },
+        Command::Unite { at, with } => {
+            format!("ranges {} and {} are to become one", at.range, with.range)
+        }
+        Command::Merge { at, .. } => match before.range(at.range) {
+            Some(range) => format!("cell {} makes one of them", range.primary),
+            None => "the primary makes one of them".to_owned(),
+        },
         Command::HandOver { at, .. } => match before.range(at.range) {
             Some(range) => format!("cell {} hands it over", range.primary),
             None => "the primary hands it over".to_owned(),

@@ -45,6 +45,10 @@ pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
             Some(old) => of_range(old, range, after.copies_wanted, &mut lines),
             None => {}
         }
+        for old in before.overlapping(range).filter(|old| after.range(old.id).is_none()) {
+            let (id, of, from, to) = (range.id, old.id, old.start, old.end - 1);
+            lines.push(format!("range {id}: slices {from} to {to} of range {of} belong to it"));
+        }
     }
     lines
 }
@@ -115,6 +119,14 @@ fn orders(old: &Range, new: &Range, lines: &mut Vec<String>) {
         }
         (Some(cell), None, None) if new.primary != cell => {
             says(format!("it does not move to cell {cell}"));
+        }
+        _ => {}
+    }
+    let is_merged = new.made_of.iter().any(|(id, _)| Some(*id) == old.unites_with);
+    match (old.unites_with, new.unites_with) {
+        (None, Some(other)) => says(format!("it is to become one with range {other}")),
+        (Some(other), None) if !is_merged => {
+            says(format!("it does not become one with range {other}"));
         }
         _ => {}
     }

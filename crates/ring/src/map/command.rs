@@ -174,6 +174,21 @@ pub enum Command {
         /// What the primary has seen.
         at: Stamp,
     },
+    /// The range and the next one are to become one: their primary does that.
+    Unite {
+        /// What the primary has seen of the lower one.
+        at: Stamp,
+        /// And of the upper one.
+        with: Stamp,
+    },
+    /// The primary has ended its logs of both ranges, and all that are in sync have all of them:
+    /// one range follows them, which has the id of the lower one.
+    Merge {
+        /// What the primary has seen of the lower one.
+        at: Stamp,
+        /// And of the upper one.
+        with: Stamp,
+    },
     /// The primary has ended its log of the range, and all that are in sync have all of it: the
     /// copy to which it is to move leads it from now on. The primary is a copy, unless there are
     /// enough without it.

@@ -7,6 +7,8 @@
 //! moves_to B, leaves C  B is a copy           C leaves
 //! divides at S, to B                          it makes two of it, from S on another one; B is to
 //!                                             lead that, and to replace a copy of the rest
+//! unites_with R         both say so           it makes one of both: they are neighbours, with the
+//!                                             same primary and the same copies
 //! ```
 
 use super::command::{Refusal, Stamp, Started};
@@ -71,10 +73,16 @@ pub struct Range {
     /// How it is to be divided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divides: Option<Division>,
+    /// The neighbour with which it is to become one range. That one names this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unites_with: Option<RangeId>,
     /// Whether the primary before has handed it over: it had ended its log, and all that were in
     /// sync had all of it.
     #[serde(default, skip_serializing_if = "is_no")]
     pub is_handed_over: bool,
+    /// Where it has begun this epoch as one range that was two: these, and their epochs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made_of: Vec<(RangeId, u32)>,
     /// Whether nobody leads it until an operator forgives it: its last copy has lost its journal,
     /// and what lies below may be older, and have what was deleted.
     #[serde(default, skip_serializing_if = "is_no")]
@@ -121,7 +129,40 @@ impl Range {
     /// Whether the primary is to end its log of it now: it hands it over, or divides it.
     #[must_use]
     pub fn is_to_be_sealed(&self) -> bool {
-        self.hands_over_to().is_some() || self.divides.is_some()
+        self.hands_over_to().is_some() || self.divides.is_some() || self.unites_with.is_some()
+    }
+
+    /// Whether something is ordered about it.
+    #[must_use]
+    pub fn is_ordered(&self) -> bool {
+        self.moves_to.is_some() || self.divides.is_some() || self.unites_with.is_some()
+    }
+
+    /// Whether the log of `before`, which was this range or a part of it, had been ended when the
+    /// present epoch began, and all that were in sync had all of it.
+    #[must_use]
+    pub fn follows(&self, before: &Self) -> bool {
+        let is_next = match self.made_of.is_empty() {
+            true => self.epoch == before.epoch + 1,
+            false => self.made_of.contains(&(before.id, before.epoch)),
+        };
+        self.is_handed_over && is_next
+    }
+
+    /// Whether it can become one range with `upper`: the same cells have both, and nothing is on
+    /// its way.
+    #[must_use]
+    pub fn fits(&self, upper: &Self) -> bool {
+        let is_still = |it: &Self| {
+            let waits = it.waits_for_operator || !it.journals.is_empty();
+            it.learner.is_none() && it.moves_to.is_none() && it.divides.is_none() && !waits
+        };
+        self.end == upper.start
+            && self.primary == upper.primary
+            && self.copies.len() == upper.copies.len()
+            && self.copies.iter().all(|copy| upper.copies.contains(copy))
+            && is_still(self)
+            && is_still(upper)
     }
 
     /// The copy that leaves it now: the one that replaces it is in sync.
@@ -177,6 +218,7 @@ impl Range {
         self.epoch += 1;
         self.is_recovered = false;
         self.is_handed_over = false;
+        self.made_of.clear();
         self.ends_orders();
         self.waits_for_operator = false;
         self.primary = primary;
@@ -206,8 +248,29 @@ impl Range {
         self.changes();
     }
 
-    fn ends_orders(&mut self) {
+    pub(super) fn ends_orders(&mut self) {
         (self.moves_to, self.leaves, self.divides) = (None, None, None);
+        self.unites_with = None;
+    }
+
+    /// Makes one of it and of `upper`, as it was ordered, in a new epoch of their primary, which
+    /// has ended its logs of both. That epoch is above those of both.
+    pub(super) fn merge(&mut self, upper: &Self) -> Result<(), Refusal> {
+        if self.unites_with != Some(upper.id) || !self.fits(upper) {
+            return Err(Refusal::NotEligible);
+        }
+        let made_of = vec![(self.id, self.epoch), (upper.id, upper.epoch)];
+        if self.has_had_all_epochs() || upper.has_had_all_epochs() {
+            return Err(Refusal::TooManyEpochs);
+        }
+        self.epoch = self.epoch.max(upper.epoch);
+        self.config = self.config.max(upper.config);
+        self.begins_epoch(self.primary)?;
+        (self.is_handed_over, self.made_of) = (true, made_of);
+        self.end = upper.end;
+        self.losses = self.losses.max(upper.losses);
+        self.recoveries = self.recoveries.max(upper.recoveries);
+        Ok(())
     }
 
     /// Makes two of it, as it was ordered: both in a new epoch of the same primary, which has ended

@@ -133,7 +133,15 @@ impl Map {
         self.ranges.iter().find(|range| range.id == id)
     }
 
-    /// What `range`, which is of a later map, was in this one. `None` if nothing was formed.
+    /// The ranges of this map that have slices of `range`, which is of another one.
+    pub fn overlapping(&self, range: &Range) -> impl Iterator<Item = &Range> + Clone {
+        let first = self.ranges.partition_point(|it| it.end <= range.start);
+        let (rest, end) = (&self.ranges[first..], range.end);
+        rest.iter().take_while(move |it| it.start < end)
+    }
+
+    /// What `range`, which is of a later map, was in this one. `None` if nothing was formed. Other
+    /// ranges may have become a part of it.
     #[must_use]
     pub fn before(&self, range: &Range) -> Option<&Range> {
         self.range(range.id).or_else(|| self.range_of(SliceId::new(usize::from(range.start))?))
@@ -180,13 +188,16 @@ impl Map {
             Command::Move { at, cell, from } => self.order_move(at, cell, from).map(|()| None),
             Command::Divide { at, into } => self.order_division(at, into).map(|()| None),
             Command::Split { at } => self.split(at).map(|()| None),
+            Command::Unite { at, with } => self.order_union(at, with).map(|()| None),
+            Command::Merge { at, with } => self.merge(at, with).map(|()| None),
             Command::HandOver { at, cell } => self.hand_over(at, cell).map(|()| None),
             Command::Forgive { at, cell } => self.forgive(at, cell).map(|()| None),
             Command::Flush { due_s, at_s } => self.flush(due_s, at_s).map(|()| None),
-            Command::Settle { at } => self.range_at(at).map(|range| range.changes()).map(|()| None),
+            Command::Settle { at } => self.settle(at).map(|()| None),
         };
         match applied {
             Ok(cell) => {
+                self.end_half_orders();
                 self.version += 1;
                 Verdict::Applied { version: self.version, cell }
             }
@@ -264,7 +275,9 @@ impl Map {
             moves_to: None,
             leaves: None,
             divides: None,
+            unites_with: None,
             is_handed_over: false,
+            made_of: Vec::new(),
             waits_for_operator: false,
             recoveries: 0,
         };
@@ -390,8 +403,7 @@ impl Map {
         if has_tier {
             return Err(Refusal::AboveTier);
         }
-        let is_ordered = range.moves_to.is_some() || range.divides.is_some();
-        if range.is_short(wanted) || range.learner.is_some() || is_ordered {
+        if range.is_short(wanted) || range.learner.is_some() || range.is_ordered() {
             return Err(Refusal::Busy);
         }
         if range.has_had_all_epochs() {
@@ -408,6 +420,56 @@ impl Map {
         self.ranges.insert(place, upper);
         self.next_range = id + 1;
         Ok(())
+    }
+
+    fn order_union(&mut self, at: Stamp, with: Stamp) -> Result<(), Refusal> {
+        let upper = self.range_at(with)?.clone();
+        let lower = self.range_at(at)?;
+        if !lower.fits(&upper) {
+            return Err(Refusal::NotEligible);
+        }
+        let primary = lower.primary;
+        for at in [at, with] {
+            self.check_order(at, primary)?;
+        }
+        for (at, other) in [(at, with), (with, at)] {
+            let range = self.range_at(at)?;
+            range.unites_with = Some(other.range);
+            range.changes();
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, at: Stamp, with: Stamp) -> Result<(), Refusal> {
+        let upper = self.range_at(with)?.clone();
+        self.range_at(at)?.merge(&upper)?;
+        self.ranges.retain(|range| range.id != with.range);
+        Ok(())
+    }
+
+    /// Of two ranges that are to become one, both change: what was proposed before is of neither.
+    fn settle(&mut self, at: Stamp) -> Result<(), Refusal> {
+        let range = self.range_at(at)?;
+        range.changes();
+        let other = range.unites_with;
+        let other = self.ranges.iter_mut().find(|range| Some(range.id) == other);
+        other.into_iter().for_each(Range::changes);
+        Ok(())
+    }
+
+    /// Two ranges that were to become one do not where one of them has become another.
+    fn end_half_orders(&mut self) {
+        let stands = |range: &Range, other: RangeId| {
+            let other = self.range(other).filter(|it| it.unites_with == Some(range.id));
+            other.is_some_and(|other| range.fits(other) || other.fits(range))
+        };
+        let is_over = |range: &&Range| range.unites_with.is_some_and(|it| !stands(range, it));
+        let ended = self.ranges.iter().filter(is_over).map(|range| range.id);
+        let ended: Vec<_> = ended.collect();
+        for range in self.ranges.iter_mut().filter(|range| ended.contains(&range.id)) {
+            range.ends_orders();
+            range.changes();
+        }
     }
 
     fn hand_over(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {

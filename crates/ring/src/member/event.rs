@@ -58,6 +58,13 @@ pub enum Order {
         /// The copy that it replaces. `None`: the primary.
         from: Option<CellId>,
     },
+    /// It and the next one are to become one range.
+    Unite {
+        /// The range, as the operator has seen it.
+        at: Stamp,
+        /// The next one, likewise.
+        with: Stamp,
+    },
     /// It is to be divided.
     Divide {
         /// The range, as the operator has seen it.
@@ -72,7 +79,10 @@ impl Order {
     #[must_use]
     pub fn at(&self) -> Stamp {
         match *self {
-            Self::Forgive { at } | Self::Move { at, .. } | Self::Divide { at, .. } => at,
+            Self::Forgive { at }
+            | Self::Move { at, .. }
+            | Self::Unite { at, .. }
+            | Self::Divide { at, .. } => at,
         }
     }
 }

@@ -7,6 +7,7 @@ mod leases;
 mod newer;
 mod peers;
 mod proposals;
+mod sealed;
 mod state;
 mod time;
 

@@ -25,7 +25,8 @@ struct Open {
     recoveries: u64,
     /// Whom it would replace.
     replaces: Option<CellId>,
-    /// Whether it ends what this cell has led: it hands the range over, or divides it.
+    /// Whether it ends what this cell has led: it hands the range over, divides it, or makes one
+    /// of it and the next one.
     is_of_sealed: bool,
     state: State,
 }
@@ -62,13 +63,16 @@ impl Proposals {
         let promotes = matches!(command, Command::Promote { .. });
         let replaces = promotes.then_some(range.primary);
         let recoveries = Agreement::recoveries(map.version);
-        let is_of_sealed = matches!(command, Command::HandOver { .. } | Command::Split { .. });
+        let is_of_sealed = matches!(
+            command,
+            Command::HandOver { .. } | Command::Split { .. } | Command::Merge { .. }
+        );
         let (at, state) = (range.stamp(), State::Proposed);
         self.0.insert(range.id, Open { at, recoveries, replaces, is_of_sealed, state });
     }
 
-    /// What came of a proposal. Returns what was to be handed over or divided, where it is certain
-    /// that it is not.
+    /// What came of a proposal. Returns what was to be handed over, divided, or made one with the
+    /// next one, where it is certain that it is not.
     pub(super) fn ended(&mut self, range: RangeId, outcome: Outcome, now_ns: u64) -> Option<Stamp> {
         let open = self.0.get_mut(&range)?;
         let was_unsettled = matches!(open.state, State::Unsettled(_));

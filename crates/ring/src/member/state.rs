@@ -7,6 +7,7 @@ use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::newer::Newer;
 use super::peers::{Peer, Peers};
 use super::proposals::Proposals;
+use super::sealed::Sealed;
 use super::time::{RingTime, apart};
 use crate::ids::{CellId, Incarnation, RangeId};
 use crate::map::{Command, Map, Range, Stamp, Why};
@@ -40,13 +41,6 @@ struct Hold {
     shown_s: u32,
 }
 
-/// Whether a range that was sealed is served again.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seal {
-    Holds,
-    GivenUp,
-}
-
 /// One cell as a member of its ring.
 ///
 /// Invariants: while a proposal of its own may replace a primary, it grants that primary no lease.
@@ -65,9 +59,7 @@ pub struct Member {
     time: RingTime,
     /// Learners that have caught up, by range.
     ready: BTreeMap<RangeId, (Stamp, CellId)>,
-    /// Ranges that this cell is to hand over: sealed, and not served; or given up, and served
-    /// again. The same state of a range is not sealed a second time.
-    sealed: BTreeMap<RangeId, (Stamp, Seal)>,
+    sealed: Sealed,
     /// Copies that take no more.
     refusing: BTreeMap<RangeId, (Stamp, CellId)>,
     choice: Choice,
@@ -109,7 +101,7 @@ impl Member {
             newer: Newer::default(),
             time: RingTime::new(knows_time, now),
             ready: BTreeMap::new(),
-            sealed: BTreeMap::new(),
+            sealed: Sealed::default(),
             refusing: BTreeMap::new(),
             choice: Choice::default(),
             holds: BTreeMap::new(),
@@ -161,8 +153,8 @@ impl Member {
             }
             Event::Proposed { range, outcome } => {
                 if let Some(at) = self.proposals.ended(range, outcome, now.mono_ns) {
-                    self.sealed.insert(range, (at, Seal::GivenUp));
-                    effects.push(Effect::Unseal { at });
+                    let given_up = self.sealed.gives_up(at, &self.map);
+                    effects.extend(given_up.map(|at| Effect::Unseal { at }));
                 }
             }
             Event::CaughtUp { at, cell } => {
@@ -180,14 +172,7 @@ impl Member {
                 }
             }
             Event::Ordered(order) => self.order(order, now, effects),
-            Event::Sealed { at } => {
-                let is_known = self.sealed.get(&at.range).is_some_and(|(known, _)| *known == at);
-                let stands = self.map.range(at.range).is_some_and(|range| range.stamp() == at);
-                // One that comes late may be of before it was given up.
-                if stands && !is_known {
-                    self.sealed.insert(at.range, (at, Seal::Holds));
-                }
-            }
+            Event::Sealed { at } => self.sealed.seals(at, &self.map),
             Event::Ready(version) => self.ready_version = version,
             Event::Memory(memory) => {
                 self.free_bytes = memory.free_bytes;
@@ -333,18 +318,18 @@ impl Member {
         }
         let old = self.map.clone();
         for range in &map.ranges {
-            let known = old.before(range);
-            if let Some(whole) = known.filter(|known| known.id != range.id) {
-                self.takes_over(whole.id, range.id);
+            let known = old.overlapping(range);
+            for other in known.clone().filter(|known| known.id != range.id) {
+                self.takes_over(other.id, range.id);
             }
             // The first map of a cell that has started may have no ranges yet.
-            let is_lost = range.losses > known.map_or(0, |known| known.losses);
-            if let Some(before) = known.filter(|known| known.epoch < range.epoch) {
+            let is_lost = range.losses > known.clone().map(|it| it.losses).max().unwrap_or(0);
+            for before in known.filter(|known| known.epoch < range.epoch) {
                 if range.primary == self.me {
                     self.shown_s.insert(range.id, self.time.shown_by_others_s());
                 }
                 // One that has handed it over had stopped before.
-                let has_stopped = range.is_handed_over && range.epoch == before.epoch + 1;
+                let has_stopped = range.follows(before);
                 // Also where another cell leads it now: this one may follow soon.
                 if let Some(peer) = self.peers.get(before.primary).filter(|_| !has_stopped) {
                     let until_ns = peer.heard_at_ns.min(now.mono_ns) + SILENCE_NS;
@@ -363,23 +348,30 @@ impl Member {
         let stands = |id: &RangeId, at: Stamp| map.range(*id).is_some_and(|it| it.stamp() == at);
         self.ready.retain(|id, (at, _)| stands(id, *at));
         self.refusing.retain(|id, (at, _)| stands(id, *at));
-        self.sealed.retain(|id, (at, _)| stands(id, *at));
+        self.sealed.adopt(&map);
+        self.holds.retain(|id, _| map.range(*id).is_some());
+        self.lost.retain(|id, _| map.range(*id).is_some());
+        self.shown_s.retain(|id, _| map.range(*id).is_some());
         self.map = map;
         self.newer.adopt();
         self.beats.hurry();
     }
 
-    /// `range` was a part of `whole`: what earlier primaries of that may still answer, they may
-    /// answer of it.
-    fn takes_over(&mut self, whole: RangeId, range: RangeId) {
-        if let Some(hold) = self.holds.get(&whole).copied() {
-            self.holds.insert(range, hold);
+    /// `range` was a part of `other`, or that is a part of it now: what earlier primaries of that
+    /// may still answer, they may answer of it.
+    fn takes_over(&mut self, other: RangeId, range: RangeId) {
+        if let Some(hold) = self.holds.get(&other).copied() {
+            let own = self.holds.entry(range).or_insert(hold);
+            own.until_ns = own.until_ns.max(hold.until_ns);
+            own.shown_s = own.shown_s.min(hold.shown_s);
         }
-        if let Some(until_ns) = self.lost.get(&whole).copied() {
-            self.lost.insert(range, until_ns);
+        if let Some(until_ns) = self.lost.get(&other).copied() {
+            let own_ns = self.lost.entry(range).or_default();
+            *own_ns = until_ns.max(*own_ns);
         }
-        if let Some(second) = self.shown_s.get(&whole).copied() {
-            self.shown_s.insert(range, second);
+        if let Some(second) = self.shown_s.get(&other).copied() {
+            let own_s = self.shown_s.entry(range).or_default();
+            *own_s = second.max(*own_s);
         }
     }
 
@@ -480,6 +472,9 @@ impl Member {
             }
             Order::Move { at, cell, from } => (Command::Move { at, cell, from }, true),
             Order::Divide { at, into } => (Command::Divide { at, into }, true),
+            Order::Unite { at, with } => {
+                (Command::Unite { at, with }, range.is_some_and(|it| self.may_unite(it, with)))
+            }
         };
         if let Some(range) = range.filter(|range| may_be && !self.proposals.is_open(range.id)) {
             self.proposals.open(&self.map, range, &command);
@@ -492,7 +487,7 @@ impl Member {
         if range.waits_for_operator {
             None
         } else if range.primary == self.me {
-            let first = self.drops(range, now).or_else(|| self.ends_log(range));
+            let first = self.drops(range, now).or_else(|| self.sealed.proposes(range, &self.map));
             first.or_else(|| self.admits(range, now)).or_else(|| {
                 let among = (&*self.map, self.me, &self.peers);
                 let cell = self.choice.of(range, among, now.mono_ns)?;
@@ -555,17 +550,13 @@ impl Member {
         Some(Command::Drop { at: range.stamp(), cell, why })
     }
 
-    /// The end of a hand-over, or a division: this cell has stopped to serve the range before.
-    /// Where that was given up, it is sealed again once it is another than it was.
-    fn ends_log(&self, range: &Range) -> Option<Command> {
-        let at = range.stamp();
-        let (_, seal) = self.sealed.get(&range.id).filter(|(sealed_at, _)| *sealed_at == at)?;
-        let of_copy = || Some(Command::HandOver { at, cell: range.hands_over_to()? });
-        let command = range.divides.map(|_| Command::Split { at }).or_else(of_copy)?;
-        Some(match seal {
-            Seal::Holds => command,
-            Seal::GivenUp => Command::Settle { at },
-        })
+    /// Whether the copies of `lower`, which this cell leads, have begun as copies of it and of the
+    /// next range. None of them has to know later what these were before.
+    fn may_unite(&self, lower: &Range, with: Stamp) -> bool {
+        let is_ready = |cell: &CellId| self.is_ready(*cell, self.map.version);
+        let upper = self.map.range(with.range).filter(|upper| upper.stamp() == with);
+        let fits = upper.is_some_and(|upper| lower.fits(upper));
+        lower.primary == self.me && fits && lower.copies.iter().all(is_ready)
     }
 
     fn admits(&self, range: &Range, now: Now) -> Option<Command> {

@@ -155,6 +155,9 @@ fn ranges(ring: &RingCell, (map, past): (&Map, &Past), now: Now, out: &mut Vec<u
         if let Some(into) = range.divides {
             stat("divides", &format_args!("{} {}", into.slice, into.cell));
         }
+        if let Some(other) = range.unites_with {
+            stat("unites_with", &other);
+        }
         if range.waits_for_operator {
             stat("waits_for_operator", &"yes");
         }

@@ -16,7 +16,7 @@ use super::exchanging::{Exchanging, Step};
 use super::flushes;
 use super::learners::{Learners, Stepped};
 use super::led::led;
-use super::part::{Part, PartChange};
+use super::part::{Part, PartChange, Past};
 use super::readers::Readers;
 use super::sealing::Sealing;
 use super::settling::Settling;
@@ -80,13 +80,14 @@ pub struct Keeper {
     settling: Settling,
 }
 
-/// What a range was to a cell before the map has changed.
+/// What a range, or a part of it, was to a cell before the map has changed.
 struct Before {
+    id: RangeId,
     part: Option<Part>,
-    /// Whether it was sealed, if it was to be handed over or divided.
+    /// Whether it was sealed, if it was to be.
     sealed: Option<bool>,
-    /// It was not lost meanwhile.
-    lasts: bool,
+    /// How it has become what it is now.
+    past: Past,
     losses: (u32, u64),
 }
 
@@ -146,20 +147,17 @@ impl Keeper {
             self.ring.origins.keep(self.ring.cell.budget());
         }
         self.worker.begin(now);
-        let sealed = map
-            .ranges
-            .iter()
-            .filter_map(|range| Some((range.id, self.sealing.end(range.stamp(), true, now)?)));
-        let sealed: BTreeMap<_, _> = sealed.collect();
-        let before = |range: &Range| self.before(&old, range, &sealed);
-        let befores: Vec<_> = map.ranges.iter().map(before).collect();
-        for (range, before) in map.ranges.iter().zip(befores) {
-            let seen = self.losses.entry(range.id).or_insert(before.losses);
-            if seen.0 != range.times_forgotten() {
-                *seen = (range.times_forgotten(), map.version);
-            }
-            self.changes_part(range, &before, now);
+        let sealed = self.sealing.adopt(&map, now);
+        let befores = |range: &Range| self.befores(&old, range, &sealed);
+        let befores: Vec<_> = map.ranges.iter().map(befores).collect();
+        for (range, befores) in map.ranges.iter().zip(befores) {
+            let seen = befores.iter().map(|it| it.losses);
+            let seen = seen.fold((0, 0), |(times, at), it| (it.0.max(times), it.1.max(at)));
+            let times = range.times_forgotten();
+            self.losses.insert(range.id, if seen.0 == times { seen } else { (times, map.version) });
+            self.changes_part(range, &befores, now);
         }
+        self.forgets(&map);
         for exchanging in &mut self.exchanging {
             let range = map.range(exchanging.range);
             exchanging.keep(|cell| range.is_some_and(|range| range.is_in_sync(cell)));
@@ -183,8 +181,7 @@ impl Keeper {
 
     /// A range that was sealed with the stamp `at` is not handed over now: it is served again.
     pub fn unseal(&mut self, at: Stamp, now: Now) {
-        if let (Some(_), Some(range)) = (self.sealing.end(at, false, now), self.map.range(at.range))
-        {
+        if let Some(range) = self.map.range(at.range).filter(|_| self.sealing.give_up(at, now)) {
             self.begun.push(range.slices());
             self.worker.begin(now);
             self.publish();
@@ -258,36 +255,54 @@ impl Keeper {
         is_emptying || is_learning || is_exchanging || is_sealing
     }
 
-    /// What `range` was by the `old` map, or the range of which it was a part. `sealed`: the ranges
-    /// that this cell was to hand over or to divide, and whether they were sealed.
-    fn before(&self, old: &Map, range: &Range, sealed: &BTreeMap<RangeId, bool>) -> Before {
-        let whole = old.before(range);
-        let id = whole.map_or(range.id, |whole| whole.id);
-        Before {
-            part: self.parts.get(&id).copied(),
-            sealed: sealed.get(&id).copied(),
-            lasts: whole.is_some_and(|whole| whole.losses == range.losses),
-            losses: self.losses.get(&id).copied().unwrap_or_default(),
-        }
+    /// What `range` was by the `old` map: itself, the range of which it was a part, or those that
+    /// it was made of. `sealed`: the ranges that this cell was to seal, and whether they were.
+    fn befores(&self, old: &Map, range: &Range, sealed: &BTreeMap<RangeId, bool>) -> Vec<Before> {
+        let losses = old.overlapping(range).map(|it| it.losses).max();
+        let lasts = losses == Some(range.losses);
+        let before = |of: &Range| Before {
+            id: of.id,
+            part: self.parts.get(&of.id).copied(),
+            sealed: sealed.get(&of.id).copied(),
+            past: Past { lasts, follows: range.follows(of) },
+            losses: self.losses.get(&of.id).copied().unwrap_or_default(),
+        };
+        old.overlapping(range).map(before).collect()
+    }
+
+    /// Forgets what `map` has no more: ranges that have become a part of others.
+    fn forgets(&mut self, map: &Map) {
+        let is_known = |id: &RangeId| map.range(*id).is_some();
+        self.parts.retain(|id, _| is_known(id));
+        self.losses.retain(|id, _| is_known(id));
+        self.promoted.retain(|id, _| is_known(id));
+        self.continues.retain(is_known);
+        self.known.retain(is_known);
+        self.kept.retain(is_known);
     }
 
     /// Ends what this cell was to `range`, where that has changed, and notes what it is to be.
-    fn changes_part(&mut self, range: &Range, of_before: &Before, now: Now) {
+    fn changes_part(&mut self, range: &Range, befores: &[Before], now: Now) {
         let me = self.ring.identity.cell;
-        let Before { part: before, sealed, lasts, .. } = *of_before;
         let wanted = Part::wanted(range, me);
-        let of = match before {
-            Some(Part::Primary { term: Term { epoch, .. }, .. }) if sealed == Some(true) => {
-                Some(Part::Copy { primary: me, epoch, is_begun: true })
-            }
-            _ => before,
+        let is_led_on = |it: &Before| {
+            it.sealed.is_some() && it.part.zip(wanted).is_some_and(|(it, new)| it == new.begun())
         };
-        if sealed.is_some() && before.zip(wanted).is_some_and(|(it, new)| it == new.begun()) {
+        if befores.iter().any(is_led_on) {
             // It leads it still, and is to serve it again.
             self.begun.push(range.slices());
             return;
         }
-        let change = Part::change(of, wanted, range, lasts);
+        let of = |it: &Before| match it.part {
+            Some(Part::Primary { term: Term { epoch, .. }, .. }) if it.sealed == Some(true) => {
+                Some(Part::Copy { primary: me, epoch, is_begun: true })
+            }
+            part => part,
+        };
+        let changes = befores.iter().map(|it| Part::change(of(it), wanted, range, it.past));
+        let first = || Part::change(None, wanted, range, Past::default());
+        let change = changes.reduce(PartChange::of_both).unwrap_or_else(first);
+        let had_part = befores.iter().any(|it| it.part.is_some());
         // What an earlier life has journaled of it.
         let is_first = self.known.insert(range.id) && self.ring.cell.tiered().is_some();
         let is_kept = range.journals.contains(&self.ring.identity.cell);
@@ -308,25 +323,27 @@ impl Keeper {
             }
             PartChange::Stays(_) | PartChange::Continues | PartChange::BeginsEmpty => {}
         }
-        if let Some(Part::Primary { term, .. }) = before {
-            self.end_term(term, sealed == Some(true), now);
-        }
         self.continues.remove(&range.id);
         self.ring.origins.seal(range.slices());
-        if self.ring.exchanges.end(range.id) {
-            self.jump(range, COUNTER_JUMP);
+        for before in befores {
+            if let Some(Part::Primary { term, .. }) = before.part {
+                self.end_term(term, before.sealed == Some(true), now);
+            }
+            if self.ring.exchanges.end(before.id) {
+                self.jump(range, COUNTER_JUMP);
+            }
+            self.exchanging.retain(|it| it.range != before.id);
         }
-        self.exchanging.retain(|it| it.range != range.id);
         let leads = range.primary == self.ring.identity.cell;
         match self.ring.below() {
             _ if change == PartChange::Continues => {}
             _ if matches!(change, PartChange::Stays(_)) => {
                 self.promoted.insert(range.id, Promoted::Begins);
             }
-            Some(below) if leads && range.is_recovered && before.is_none() => {
+            Some(below) if leads && range.is_recovered && !had_part => {
                 recover(range, below, &self.ring);
             }
-            below if before.is_some() || below.is_some() => {
+            below if had_part || below.is_some() => {
                 let (engine, pin) = self.worker.engine();
                 engine.set_role(pin, range.slices(), Role::Copy);
                 self.emptying.begin(range.slices());

@@ -29,9 +29,32 @@ pub(crate) enum PartChange {
     BeginsEmpty,
 }
 
+/// How a range, or a part of it, has become what it is now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Past {
+    /// It was not lost meanwhile.
+    pub(crate) lasts: bool,
+    /// Its log had been ended before the present epoch, and all that were in sync have all of it.
+    pub(crate) follows: bool,
+}
+
+impl PartChange {
+    /// What changes where a range was two before. Who is in sync with the one has begun as a copy
+    /// of both before they became one.
+    pub(crate) fn of_both(self, other: Self) -> Self {
+        match (self, other) {
+            (one, other) if one == other => one,
+            (Self::Continues, Self::Stays(of)) | (Self::Stays(of), Self::Continues) => {
+                Self::Stays(of)
+            }
+            _ => Self::BeginsEmpty,
+        }
+    }
+}
+
 impl Part {
-    /// What changes for a cell that was `before` and is `wanted` to be to `range`. `lasts`: it was
-    /// not lost meanwhile. One that has led it, and has sealed it, is given as its own copy.
+    /// What changes for a cell that was `before` and is `wanted` to be to `range`. One that has led
+    /// it, and has sealed it, is given as its own copy.
     ///
     /// Maps may have been skipped: a learner may have become a copy, and then the primary. Nobody
     /// becomes a copy without having seen the map that makes it learn, so one who was on the way in
@@ -40,7 +63,7 @@ impl Part {
         before: Option<Self>,
         wanted: Option<Self>,
         range: &Range,
-        lasts: bool,
+        past: Past,
     ) -> PartChange {
         let (leads, now) = (range.primary, range.epoch);
         if before.zip(wanted).is_some_and(|(before, wanted)| before.begun() == wanted.begun()) {
@@ -56,13 +79,13 @@ impl Part {
         match (wanted, followed) {
             (Some(Self::Copy { .. }), Some(of)) if of == (leads, now) => PartChange::Joins,
             // Who has missed the map of the hand-over may lack what came after it.
-            (Some(Self::Copy { .. } | Self::Primary { .. }), Some((_, epoch)))
-                if lasts && range.is_handed_over && now == epoch + 1 =>
+            (Some(Self::Copy { .. } | Self::Primary { .. }), Some(_))
+                if past.lasts && past.follows =>
             {
                 PartChange::Continues
             }
             (Some(Self::Copy { .. } | Self::Primary { .. }), Some((of, epoch)))
-                if lasts && now > epoch =>
+                if past.lasts && now > epoch =>
             {
                 PartChange::Stays(of)
             }
@@ -132,7 +155,13 @@ mod tests {
             let (primary, epoch) = led;
             let range = formed(1).ranges[0].clone();
             let range = Range { primary, epoch, is_handed_over, ..range };
-            Part::change(before, wanted, &range, lasts)
+            let was = match before {
+                Some(Part::Primary { term, .. }) => term.epoch,
+                Some(Part::Copy { epoch, .. } | Part::Learner { epoch, .. }) => epoch,
+                None => 0,
+            };
+            let follows = is_handed_over && epoch == was + 1;
+            Part::change(before, wanted, &range, Past { lasts, follows })
         };
         // Before, after, whether the range was not lost; and what follows.
         let table = [

@@ -1,11 +1,11 @@
-//! Ranges that this cell is to hand over or to divide: it serves them no more, and its log of them
-//! ends.
+//! Ranges that this cell is to hand over, to divide, or to make one of: it serves them no more, and
+//! its log of them ends.
 //!
 //! ```text
 //! Routes    until no worker goes by routes by which this cell serves the range
 //! Batches   it is only a copy here: until all batches have ended that may still evict of it
 //! Copies    until all copies have all of the log
-//! Sealed    the map may make the copy the primary, or two ranges of it
+//! Sealed    the map may make the copy the primary, or two ranges of it, or one of it and another
 //! ```
 //!
 //! Where the map changes otherwise, or it is certain that the range is not handed over now, it is
@@ -21,7 +21,7 @@ use crate::ring::cell::{Finding, RingCell};
 use crate::worker::Worker;
 use base::Now;
 use engine::{Moment, Role};
-use ring::{Range, RangeId, Stamp};
+use ring::{Map, Range, RangeId, Stamp};
 use std::collections::BTreeMap;
 
 /// How long a range is served at least before it is tried again to hand it over.
@@ -38,7 +38,7 @@ enum Progress {
     Sealed,
 }
 
-/// The ranges that this cell serves no more, because it is to hand them over or to divide them.
+/// The ranges that this cell serves no more, because they are to become others.
 #[derive(Default)]
 pub(crate) struct Sealing {
     of: BTreeMap<RangeId, (Stamp, Progress)>,
@@ -80,15 +80,29 @@ impl Sealing {
         begins
     }
 
-    /// The range is now as `at` says, or not handed over as that says. Returns whether it was
-    /// sealed, if it was to be handed over or divided as it was before.
-    pub(crate) fn end(&mut self, at: Stamp, is_other: bool, now: Now) -> Option<bool> {
-        self.of.get(&at.range).filter(|(sealed_at, _)| (*sealed_at != at) == is_other)?;
-        let (_, progress) = self.of.remove(&at.range)?;
-        self.rests.insert(at.range, now.mono_ns + REST_NS);
-        if !is_other {
+    /// Ends with what is another in `map` than it was. Returns these ranges, and whether each was
+    /// sealed.
+    pub(crate) fn adopt(&mut self, map: &Map, now: Now) -> BTreeMap<RangeId, bool> {
+        let stands = |at: Stamp| map.range(at.range).is_some_and(|range| range.stamp() == at);
+        let others = self.of.values().map(|(at, _)| *at).filter(|at| !stands(*at));
+        let others: Vec<_> = others.collect();
+        others.into_iter().filter_map(|at| Some((at.range, self.end(at, now)?))).collect()
+    }
+
+    /// The range is not handed over, divided or united as `at` says. Returns whether it was to be.
+    pub(crate) fn give_up(&mut self, at: Stamp, now: Now) -> bool {
+        let is_given_up = self.end(at, now).is_some();
+        if is_given_up {
             self.given_up.insert(at.range, at);
         }
+        is_given_up
+    }
+
+    /// Returns whether it was sealed, if it was to be.
+    fn end(&mut self, at: Stamp, now: Now) -> Option<bool> {
+        self.of.get(&at.range).filter(|(sealed_at, _)| *sealed_at == at)?;
+        let (_, progress) = self.of.remove(&at.range)?;
+        self.rests.insert(at.range, now.mono_ns + REST_NS);
         Some(matches!(progress, Progress::Sealed))
     }
 

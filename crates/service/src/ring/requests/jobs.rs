@@ -407,6 +407,9 @@ impl Jobs {
             Target::Nowhere if known.is_some_and(|it| it.divides.is_some()) => {
                 "it is being divided, and the cells have not agreed on that in time".to_owned()
             }
+            Target::Nowhere if let Some(other) = known.and_then(|it| it.unites_with) => format!(
+                "it becomes one with range {other}, and the cells have not agreed on that in time"
+            ),
             Target::Nowhere if range.is_some() => NotNow::NotLed.describe(None),
             Target::Nowhere if map.version == 0 => "this cell has no map yet".to_owned(),
             Target::Nowhere => "no cell leads it".to_owned(),
