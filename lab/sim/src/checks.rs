@@ -50,6 +50,9 @@ pub(crate) fn illness(cells: &Cells, scene: &Scene) -> Option<String> {
         if copies < usize::from(map.copies_wanted) || range.learner.is_some() {
             return Some(format!("range {} has {copies} copies", range.id));
         }
+        if range.home.is_some() || range.is_absorbed && map.ranges.len() > 1 {
+            return Some(format!("range {} is not where it should be", range.id));
+        }
         if range.is_ordered() {
             return Some(format!("an order about range {} stands", range.id));
         }

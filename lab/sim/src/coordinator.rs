@@ -40,6 +40,8 @@ pub(crate) enum About {
     /// The start of a cell, which asks again.
     Start,
     Range(RangeId),
+    /// A cell that is to leave, or to stay: who wants that asks again.
+    Cell,
     Flush(Flushing),
 }
 
@@ -226,7 +228,7 @@ impl Coordinator {
         scene: &mut Scene,
     ) -> Option<(Life, Flushing)> {
         match self.open.remove(&call)? {
-            (_, About::Start) => None,
+            (_, About::Start | About::Cell) => None,
             (life, About::Flush(flush)) => Some((life, flush)),
             (life, About::Range(range)) => {
                 let event = ring::Event::Proposed { range, outcome };

@@ -1,13 +1,14 @@
 //! An operator, who has the primaries of ranges hand them over while faults come, to copies and to
 //! cells that have nothing of them. In one half of the rings there is one; in one half of these,
-//! ranges are also divided, copies replaced, and two ranges made one: the same cells are to have
-//! both before.
+//! ranges are also divided, copies replaced, two ranges made one (the same cells are to have both
+//! before), and cells emptied and absorbed. When all faults are over, all cells are to stay.
 
 use crate::cells::Cells;
+use crate::coordinator::About;
 use crate::dice::Dice;
 use crate::scene::{Event, Scene, index_of};
 use base::SliceId;
-use ring::{CellId, Division, Map, Order, Range, Stamp};
+use ring::{CellId, Command, Division, Leaving, Map, Order, Range, Stamp};
 
 /// The lane of the operator's choices: without one a run is what it was.
 const LANE: u64 = 1;
@@ -16,7 +17,9 @@ const DIVISIONS_LANE: u64 = 2;
 /// Of 1,000 orders, how many are no hand-overs, where there are others; and of these, how many are
 /// to make two ranges one.
 const OTHERS_PER_MILLE: u64 = 600;
-const UNIONS_PER_MILLE: u64 = 500;
+const UNIONS_PER_MILLE: u64 = 400;
+/// Of 1,000 orders, how many are about cells and no range, where there are such.
+const CELLS_PER_MILLE: u64 = 150;
 
 /// Who gives orders, and how often in the mean.
 pub(crate) struct Operator {
@@ -42,7 +45,13 @@ impl Operator {
     }
 
     /// Gives an order at some cell that runs, by the map that this has, and plans the next one.
-    pub(crate) fn order(&mut self, cells: &Cells, scene: &mut Scene) {
+    pub(crate) fn order(&mut self, cells: &mut Cells, scene: &mut Scene) {
+        if let Some(dice) = self.others.as_mut()
+            && dice.per_mille(CELLS_PER_MILLE)
+        {
+            leaves(cells, dice, scene);
+            return self.goes_on(scene);
+        }
         let running = cells.machines.iter().filter_map(|machine| machine.process.as_ref());
         let running: Vec<_> = running.collect();
         if !running.is_empty() {
@@ -72,8 +81,42 @@ impl Operator {
                 scene.after(0, Event::Member(asked.life, event));
             }
         }
+        self.goes_on(scene);
+    }
+
+    /// Has all cells stay that leave.
+    pub(crate) fn ends(&mut self, cells: &mut Cells, scene: &mut Scene) {
+        let map = cells.coordinator.map().clone();
+        for (id, cell) in map.cells.iter().filter(|(_, cell)| cell.leaves.is_some()) {
+            asks(cells, Command::Stay { cell: *id, life: cell.started.incarnation }, scene);
+        }
+        self.goes_on(scene);
+    }
+
+    fn goes_on(&mut self, scene: &mut Scene) {
         let delay_ns = self.dice.between(self.pace_ns / 4, self.pace_ns * 2);
         scene.after(delay_ns, Event::Order);
+    }
+}
+
+/// Some cell is to leave, or to stay if it leaves.
+fn leaves(cells: &mut Cells, dice: &mut Dice, scene: &mut Scene) {
+    let map = cells.coordinator.map().clone();
+    let Some(cell) = one_of(&map, |_| true, dice) else { return };
+    let life = map.cells[&cell].started.incarnation;
+    let how = Leaving { is_absorbed: dice.per_mille(500), is_forced: dice.per_mille(500) };
+    let command = match map.leaving(cell) {
+        Some(_) => Command::Stay { cell, life },
+        None => Command::Leave { cell, life, how },
+    };
+    asks(cells, command, scene);
+}
+
+/// Some cell that runs proposes it.
+fn asks(cells: &mut Cells, command: Command, scene: &mut Scene) {
+    let running = cells.machines.iter().filter_map(|machine| machine.process.as_ref());
+    if let Some(life) = running.map(|process| process.life).next() {
+        cells.coordinator.call(life, About::Cell, command, scene);
     }
 }
 

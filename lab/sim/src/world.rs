@@ -350,10 +350,11 @@ impl World {
             Event::Fault => faults.begin(cells, scene),
             Event::Mend(number) => faults.mend(number, cells, scene),
             Event::Order => {
-                if let Some(operator) =
-                    self.operator.as_mut().filter(|_| self.phase == Phase::Faults)
-                {
-                    operator.order(cells, scene);
+                let is_over = self.phase != Phase::Faults;
+                match &mut self.operator {
+                    Some(operator) if is_over => operator.ends(cells, scene),
+                    Some(operator) => operator.order(cells, scene),
+                    None => {}
                 }
             }
             Event::GoesOff(cell) => faults.goes_off(cell, cells, scene),

@@ -2,6 +2,7 @@
 
 use super::command::{Addresses, Command, Refusal, Started, Verdict, Why};
 use super::division::Division;
+use super::leaving::Leaving;
 use super::range::Range;
 use super::ring_map::Map;
 use crate::ids::{CellId, Incarnation};
@@ -444,6 +445,11 @@ fn two_ranges_of_the_same_cells_become_one_in_an_epoch_above_both() {
     assert!(is_applied(&mut other, Command::Drop { at: at_1, cell, why: Why::Silent }));
     assert!(other.ranges.iter().all(|range| !range.is_ordered()));
     assert_ne!(at(&other, 0), at(&map, 0), "a proposal of before is refused");
+    // The proposer of what is refused because of the upper one does not wait for the lower one.
+    let mut late = map.clone();
+    let Command::Merge { at: at_0, mut with } = merge(&late, 0) else { unreachable!() };
+    with.config -= 1;
+    assert_eq!(refused(&mut late, Command::Merge { at: at_0, with }), Some(Refusal::NotEligible));
     // What settles a proposal about one of them is of both.
     let mut settled = map.clone();
     let (command, at_0) = (merge(&settled, 0), at(&settled, 0));
@@ -467,7 +473,58 @@ fn two_ranges_of_the_same_cells_become_one_in_an_epoch_above_both() {
     ));
     assert!(next.ranges[0].made_of.is_empty() && !next.ranges[0].follows(range));
     let command = merge(&before, 0);
-    assert_eq!(refused(&mut map, command), Some(Refusal::NoRange), "it is over");
+    assert_eq!(refused(&mut map, command), Some(Refusal::Changed), "it is over");
+}
+
+#[test]
+fn a_cell_that_leaves_begins_nothing_and_its_ranges_come_back_unless_it_is_absorbed() {
+    let absorbed = [false, true];
+    for is_absorbed in absorbed {
+        let mut map = formed(4, 2);
+        let at = |map: &Map, range: usize| map.ranges[range].stamp();
+        let (one, two, three) = (CellId(1), CellId(2), CellId(3));
+        let how = Leaving { is_absorbed, is_forced: false };
+        let leave = |cell, life| Command::Leave { cell, life: Incarnation(life), how };
+        assert_eq!(map.apply(&leave(one, 2)), Verdict::Refused(Refusal::OldLife));
+        // A learner is none any more, nor one to which something is to move.
+        let moves =
+            |range, cell| move |map: &Map| Command::Move { at: at(map, range), cell, from: None };
+        let command = moves(1, one)(&map);
+        assert!(is_applied(&mut map, command));
+        let at_1 = at(&map, 1);
+        assert!(is_applied(&mut map, Command::Learn { at: at_1, cell: one }));
+        let command = moves(3, one)(&map);
+        assert!(is_applied(&mut map, command), "it is a copy of that");
+        assert!(is_applied(&mut map, leave(one, 1)));
+        assert!(map.ranges.iter().all(|range| !range.is_ordered() && range.learner.is_none()));
+        assert_eq!(map.leaving(one), Some(how));
+        let command = moves(1, one)(&map);
+        assert_eq!(map.apply(&command), Verdict::Refused(Refusal::Leaves));
+        // What it has led is led by others, and comes back, if it is not absorbed.
+        let command = moves(0, two)(&map);
+        assert!(is_applied(&mut map, command));
+        let at_0 = at(&map, 0);
+        assert!(is_applied(&mut map, Command::HandOver { at: at_0, cell: two }));
+        let range = &map.ranges[0];
+        assert_eq!((range.home, range.is_absorbed), ((!is_absorbed).then_some(one), is_absorbed));
+        let (mut dead, at_0) = (map.clone(), at(&map, 0));
+        let why = Why::Silent;
+        assert!(is_applied(&mut dead, Command::Promote { at: at_0, cell: one, why }));
+        assert_eq!(dead.ranges[0].home, None, "it is at home, or has none");
+        assert!(is_applied(&mut map, Command::Start { cell: one, started: started(2) }));
+        assert_eq!(map.leaving(one), None);
+        // An operator wants it to be elsewhere.
+        let drops = Command::Learn { at: at(&map, 0), cell: three };
+        assert!(is_applied(&mut map, drops));
+        let at_0 = at(&map, 0);
+        assert!(is_applied(&mut map, Command::Admit { at: at_0, cell: three }));
+        let command = moves(0, three)(&map);
+        assert!(is_applied(&mut map, command));
+        let at_0 = at(&map, 0);
+        assert!(is_applied(&mut map, Command::HandOver { at: at_0, cell: three }));
+        assert_eq!(map.ranges[0].home, None);
+        assert_eq!(map.fault(), None);
+    }
 }
 
 /// What the range will be compared with after one more change.
@@ -494,7 +551,7 @@ fn a_new_life_proves_that_the_one_before_has_ended() {
 }
 
 fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
-    let kind = prop_oneof![0_u8..=14, Just(1), Just(7), Just(7), 8_u8..=14, 4_u8..=5];
+    let kind = prop_oneof![0_u8..=16, Just(1), Just(7), Just(7), 8_u8..=14, 4_u8..=5];
     proptest::collection::vec((kind, any::<u8>(), any::<u8>(), any::<bool>()), 0..200)
 }
 
@@ -533,6 +590,11 @@ proptest! {
                 12 => Command::Split { at },
                 13 => Command::Unite { at, with },
                 14 => Command::Merge { at, with },
+                15 => {
+                    let how = Leaving { is_absorbed: fresh, is_forced: true };
+                    Command::Leave { cell, life: Incarnation(life), how }
+                }
+                16 => Command::Stay { cell, life: Incarnation(life) },
                 7 => {
                     let started = Started { has_journal: true, ..started(life + 1) };
                     Command::Start { cell, started }

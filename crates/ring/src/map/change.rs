@@ -70,6 +70,9 @@ fn cause(before: &Map, command: &Command) -> String {
                 format!("cell {cell} has started again")
             }
         }
+        Command::Leave { cell, how, .. } if how.is_absorbed => format!("cell {cell} is absorbed"),
+        Command::Leave { cell, .. } => format!("cell {cell} is drained"),
+        Command::Stay { cell, .. } => format!("cell {cell} is to stay"),
         Command::Promote { at, cell, why } => match before.range(at.range) {
             Some(range) => format!("cell {cell} finds: {}", why.of(range.primary)),
             None => "the primary is gone".to_owned(),

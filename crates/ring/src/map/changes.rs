@@ -23,6 +23,10 @@ pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
             Some(old) if old.started != cell.started => {
                 lines.push(format!("cell {id} has moved to {}", cell.started.addresses.clients));
             }
+            Some(old) if old.leaves != cell.leaves => lines.push(match cell.leaves {
+                Some(_) => format!("cell {id} leaves the ring"),
+                None => format!("cell {id} stays in the ring"),
+            }),
             Some(_) => {}
         }
     }

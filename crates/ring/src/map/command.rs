@@ -3,6 +3,7 @@
 
 use super::below::{Below, OtherBelow};
 use super::division::Division;
+use super::leaving::Leaving;
 use crate::ids::{CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES};
 use serde::{Deserialize, Serialize};
@@ -73,6 +74,8 @@ pub enum Why {
     Ended,
     /// Another cell has taken its place.
     Replaced,
+    /// It leaves the ring, and no other cell can take its place.
+    Leaves,
 }
 
 impl Why {
@@ -84,6 +87,7 @@ impl Why {
             Self::Refuses => format!("cell {cell} takes no more changes"),
             Self::Ended => format!("cell {cell} has started again"),
             Self::Replaced => format!("cell {cell} is replaced"),
+            Self::Leaves => format!("cell {cell} leaves, and no cell can take its place"),
         }
     }
 }
@@ -113,6 +117,23 @@ pub enum Command {
         cell: CellId,
         /// Its start.
         started: Started,
+    },
+    /// A cell leaves the ring while it runs: primaries give what it has to others. It begins nothing
+    /// new, until it starts again.
+    Leave {
+        /// The cell.
+        cell: CellId,
+        /// The life that leaves.
+        life: Incarnation,
+        /// How.
+        how: Leaving,
+    },
+    /// A cell does not leave the ring after all.
+    Stay {
+        /// The cell.
+        cell: CellId,
+        /// Its life.
+        life: Incarnation,
     },
     /// A copy becomes the primary, since the present one is silent. The other copies stay. Likewise
     /// a cell whose journal counts, where no copy is heard: then no other copy stays.
@@ -236,6 +257,8 @@ pub enum Refusal {
     Busy,
     /// The range lies above a tier.
     AboveTier,
+    /// The cell leaves the ring.
+    Leaves,
     /// A life of the cell has begun that is later.
     OldLife,
     /// There are [`CELLS_MAX`](crate::CELLS_MAX) cells.
@@ -284,6 +307,7 @@ impl fmt::Display for Refusal {
                 "the range lacks a copy, or is being handed over already: try again later"
             }
             Self::AboveTier => "a range above a tier cannot be handed over",
+            Self::Leaves => "the cell leaves the ring",
             Self::OldLife => "the cell has started again since",
             Self::TooManyCells => "the ring has had as many cells as it can",
             Self::TooManyEpochs => "the range has had as many primaries as it can",

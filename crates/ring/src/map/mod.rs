@@ -6,6 +6,7 @@ mod changes;
 mod command;
 mod division;
 mod flushes;
+mod leaving;
 mod range;
 mod ring_map;
 
@@ -19,5 +20,6 @@ pub use change::{CHANGES_MAX, Change};
 pub use command::{Addresses, Command, Refusal, Stamp, Started, Verdict, Why};
 pub use division::Division;
 pub use flushes::{Flush, Flushes};
+pub use leaving::Leaving;
 pub use range::{EPOCHS_MAX, Range};
 pub use ring_map::{CELLS_MAX, COPIES_MAX, Cell, Map, RANGES_MAX};

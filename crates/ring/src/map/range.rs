@@ -76,6 +76,12 @@ pub struct Range {
     /// The neighbour with which it is to become one range. That one names this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unites_with: Option<RangeId>,
+    /// The cell that has led it until it ended or was emptied: it leads it again once it runs again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub home: Option<CellId>,
+    /// Whether the cell that has led it was absorbed: it is to become one with a neighbour.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub is_absorbed: bool,
     /// Whether the primary before has handed it over: it had ended its log, and all that were in
     /// sync had all of it.
     #[serde(default, skip_serializing_if = "is_no")]
@@ -210,7 +216,7 @@ impl Range {
     }
 
     /// `primary` leads it, in a new epoch. The other copies stay in sync: before it serves, they
-    /// exchange what they have of the log of the primary before.
+    /// exchange what they have of the log of the primary before. Who has led it first is its home.
     pub(super) fn begins_epoch(&mut self, primary: CellId) -> Result<(), Refusal> {
         if self.has_had_all_epochs() {
             return Err(Refusal::TooManyEpochs);
@@ -221,6 +227,8 @@ impl Range {
         self.made_of.clear();
         self.ends_orders();
         self.waits_for_operator = false;
+        let home = self.home.unwrap_or(self.primary);
+        self.home = (home != primary && !self.is_absorbed).then_some(home);
         self.primary = primary;
         self.copies.retain(|copy| *copy != primary);
         self.journals.retain(|cell| *cell != primary);
@@ -267,7 +275,8 @@ impl Range {
         self.config = self.config.max(upper.config);
         self.begins_epoch(self.primary)?;
         (self.is_handed_over, self.made_of) = (true, made_of);
-        self.end = upper.end;
+        (self.end, self.home) = (upper.end, None);
+        self.is_absorbed &= upper.is_absorbed;
         self.losses = self.losses.max(upper.losses);
         self.recoveries = self.recoveries.max(upper.recoveries);
         Ok(())
@@ -279,7 +288,7 @@ impl Range {
         let Division { slice, cell } = self.divides.ok_or(Refusal::NotEligible)?;
         self.begins_epoch(self.primary)?;
         self.is_handed_over = true;
-        let upper = Self { id, start: slice, moves_to: Some(cell), ..self.clone() };
+        let upper = Self { id, start: slice, moves_to: Some(cell), home: None, ..self.clone() };
         self.end = slice;
         self.leaves = self.copies.last().copied();
         self.moves_to = self.leaves.and(Some(cell));

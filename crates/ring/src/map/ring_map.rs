@@ -17,9 +17,10 @@ use super::below::OtherBelow;
 use super::command::{Command, Refusal, Stamp, Started, Verdict};
 use super::division::Division;
 use super::flushes::Flushes;
+use super::leaving::Leaving;
 use super::range::Range;
 use crate::consistency::Consistency;
-use crate::ids::{CellId, RangeId};
+use crate::ids::{CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES, SliceId};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -43,6 +44,9 @@ pub struct Cell {
     /// Whether it is a witness: it has no part in any range, and serves no clients.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_witness: bool,
+    /// How it leaves, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<Leaving>,
 }
 
 /// The map of a ring.
@@ -118,6 +122,33 @@ impl Map {
         self.ranges.get(at)
     }
 
+    /// How `cell` leaves the ring, if it does.
+    #[must_use]
+    pub fn leaving(&self, cell: CellId) -> Option<Leaving> {
+        self.cells.get(&cell)?.leaves
+    }
+
+    /// Whether `cell` is one that may have more parts in ranges than it has.
+    fn may_take(&self, cell: CellId) -> Result<(), Refusal> {
+        let stays = self.leaving(cell).is_none();
+        self.may_hold(cell).and_then(|()| if stays { Ok(()) } else { Err(Refusal::Leaves) })
+    }
+
+    /// Copies that each range can have: those that are wanted, or as many as there are cells that
+    /// stay.
+    #[must_use]
+    pub fn copies_possible(&self) -> u8 {
+        let stays = |cell: &&Cell| !cell.is_witness && cell.leaves.is_none();
+        let cells = self.cells.values().filter(stays).count();
+        self.copies_wanted.min(u8::try_from(cells).unwrap_or(u8::MAX))
+    }
+
+    /// The ranges before and after `range`, which is one of this map.
+    pub fn neighbours(&self, range: &Range) -> [Option<&Range>; 2] {
+        let at = self.ranges.partition_point(|it| it.start < range.start);
+        [at.checked_sub(1).and_then(|it| self.ranges.get(it)), self.ranges.get(at + 1)]
+    }
+
     /// Whether `cell` is one that may have a part in ranges.
     fn may_hold(&self, cell: CellId) -> Result<(), Refusal> {
         match self.cells.get(&cell) {
@@ -181,6 +212,8 @@ impl Map {
             Command::Join { token, started } => self.join(token, started, false).map(Some),
             Command::JoinWitness { token, started } => self.join(token, started, true).map(Some),
             Command::Start { cell, started } => self.start(cell, started).map(|()| None),
+            Command::Leave { cell, life, how } => self.leave(cell, life, Some(how)).map(|()| None),
+            Command::Stay { cell, life } => self.leave(cell, life, None).map(|()| None),
             Command::Promote { at, cell, .. } => self.promote(at, cell).map(|()| None),
             Command::Drop { at, cell, .. } => self.drop_copy(at, cell).map(|()| None),
             Command::Learn { at, cell } => self.learn(at, cell).map(|()| None),
@@ -220,7 +253,7 @@ impl Map {
         let id = CellId(self.next_cell);
         self.check_start(id, &started)?;
         self.next_cell += 1;
-        self.cells.insert(id, Cell { token, started, is_witness });
+        self.cells.insert(id, Cell { token, started, is_witness, leaves: None });
         let count = self.cells.values().filter(|cell| !cell.is_witness).count();
         if !self.has_formed() && !is_witness && count as u32 >= self.cells_wanted {
             self.form();
@@ -276,6 +309,8 @@ impl Map {
             leaves: None,
             divides: None,
             unites_with: None,
+            home: None,
+            is_absorbed: false,
             is_handed_over: false,
             made_of: Vec::new(),
             waits_for_operator: false,
@@ -299,6 +334,7 @@ impl Map {
         }
         self.cells.entry(id).and_modify(|cell| cell.started = started);
         if is_new {
+            self.cells.entry(id).and_modify(|cell| cell.leaves = None);
             let lose = |range: &mut Range| range.loses(id, &started);
             self.ranges.iter_mut().try_for_each(lose)?;
         }
@@ -311,12 +347,14 @@ impl Map {
         if !is_journal && !range.copies.contains(&cell) {
             return Err(Refusal::NotEligible);
         }
+        let before = range.primary;
         range.begins_epoch(cell)?;
         if is_journal {
             // It has nothing in memory that it could exchange with them.
             range.copies.clear();
             range.begins_with_its_journal();
         }
+        self.follows(at.range, before);
         Ok(())
     }
 
@@ -329,8 +367,37 @@ impl Map {
         Ok(())
     }
 
+    /// `cell` leaves, or does not. What it would have begun is not begun. The ranges of one that is
+    /// absorbed do not come back to it.
+    fn leave(
+        &mut self,
+        id: CellId,
+        life: Incarnation,
+        leaves: Option<Leaving>,
+    ) -> Result<(), Refusal> {
+        self.may_hold(id)?;
+        let cell = self.cells.get_mut(&id).ok_or(Refusal::NoCell)?;
+        if cell.started.incarnation != life {
+            return Err(Refusal::OldLife);
+        }
+        cell.leaves = leaves;
+        let Some(how) = leaves else { return Ok(()) };
+        let wanted = usize::from(self.copies_wanted);
+        for range in &mut self.ranges {
+            let is_more = range.moves_to == Some(id) && range.in_sync().count() > wanted;
+            if is_more || range.learner == Some(id) || range.expects() == Some(id) {
+                range.drops(id);
+            } else if range.moves_to == Some(id) {
+                range.ends_orders();
+                range.changes();
+            }
+            range.home = range.home.filter(|home| *home != id || !how.is_absorbed);
+        }
+        Ok(())
+    }
+
     fn learn(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
-        self.may_hold(cell)?;
+        self.may_take(cell)?;
         let (wanted, since) = (usize::from(self.copies_wanted), self.version + 1);
         let range = self.range_at(at)?;
         let is_wanted = range.copies.len() + 1 < wanted || range.moves_to == Some(cell);
@@ -355,7 +422,8 @@ impl Map {
     }
 
     fn order_move(&mut self, at: Stamp, cell: CellId, from: Option<CellId>) -> Result<(), Refusal> {
-        self.may_hold(cell)?;
+        self.may_take(cell)?;
+        self.check_tier(cell)?;
         let range = self.range_at(at)?;
         let leaves = from.filter(|from| *from != range.primary);
         let is_possible = match leaves {
@@ -365,7 +433,7 @@ impl Map {
         if !is_possible {
             return Err(Refusal::NotEligible);
         }
-        self.check_order(at, cell)?;
+        self.check_order(self.range(at.range).ok_or(Refusal::NoRange)?)?;
         let range = self.range_at(at)?;
         (range.moves_to, range.leaves) = (Some(cell), leaves);
         range.changes();
@@ -373,7 +441,8 @@ impl Map {
     }
 
     fn order_division(&mut self, at: Stamp, into: Division) -> Result<(), Refusal> {
-        self.may_hold(into.cell)?;
+        self.may_take(into.cell)?;
+        self.check_tier(into.cell)?;
         let range = self.range_at(at)?;
         if range.has(into.cell) || !(range.start + 1..range.end).contains(&into.slice) {
             return Err(Refusal::NotEligible);
@@ -383,33 +452,32 @@ impl Map {
         if led >= LED_MAX || self.ranges.len() >= RANGES_MAX {
             return Err(Refusal::TooManyRanges);
         }
-        self.check_order(at, into.cell)?;
+        self.check_order(self.range(at.range).ok_or(Refusal::NoRange)?)?;
         let range = self.range_at(at)?;
         range.divides = Some(into);
         range.changes();
         Ok(())
     }
 
-    /// Whether an order about a range that names `cell` may be given. Refused while a copy is
-    /// missing or is being filled: the new epoch would have it begin again.
-    fn check_order(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {
-        let cells = self.cells.values().filter(|cell| !cell.is_witness).count();
-        let wanted = self.copies_wanted.min(u8::try_from(cells).unwrap_or(u8::MAX));
-        let has_tier = self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
-        let range = self.range_at(at)?;
+    /// Whether an order about `range` may be given. Refused while a copy is missing or is being
+    /// filled: the new epoch would have it begin again.
+    pub(crate) fn check_order(&self, range: &Range) -> Result<(), Refusal> {
         if range.waits_for_operator {
             return Err(Refusal::NotEligible);
         }
-        if has_tier {
-            return Err(Refusal::AboveTier);
-        }
-        if range.is_short(wanted) || range.learner.is_some() || range.is_ordered() {
+        self.check_tier(range.primary)?;
+        if range.is_short(self.copies_possible()) || range.learner.is_some() || range.is_ordered() {
             return Err(Refusal::Busy);
         }
         if range.has_had_all_epochs() {
             return Err(Refusal::TooManyEpochs);
         }
         Ok(())
+    }
+
+    fn check_tier(&self, cell: CellId) -> Result<(), Refusal> {
+        let has_tier = self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
+        if has_tier { Err(Refusal::AboveTier) } else { Ok(()) }
     }
 
     fn split(&mut self, at: Stamp) -> Result<(), Refusal> {
@@ -423,14 +491,12 @@ impl Map {
     }
 
     fn order_union(&mut self, at: Stamp, with: Stamp) -> Result<(), Refusal> {
-        let upper = self.range_at(with)?.clone();
-        let lower = self.range_at(at)?;
+        let (lower, upper) = self.both(at, with)?;
         if !lower.fits(&upper) {
             return Err(Refusal::NotEligible);
         }
-        let primary = lower.primary;
         for at in [at, with] {
-            self.check_order(at, primary)?;
+            self.check_order(self.range(at.range).ok_or(Refusal::NoRange)?)?;
         }
         for (at, other) in [(at, with), (with, at)] {
             let range = self.range_at(at)?;
@@ -441,10 +507,18 @@ impl Map {
     }
 
     fn merge(&mut self, at: Stamp, with: Stamp) -> Result<(), Refusal> {
-        let upper = self.range_at(with)?.clone();
-        self.range_at(at)?.merge(&upper)?;
+        let (lower, upper) = self.both(at, with)?;
+        lower.merge(&upper)?;
         self.ranges.retain(|range| range.id != with.range);
         Ok(())
+    }
+
+    /// Two ranges as a command has seen them. That the upper one has changed is no change of the
+    /// lower one.
+    fn both(&mut self, at: Stamp, with: Stamp) -> Result<(&mut Range, Range), Refusal> {
+        self.range_at(at)?;
+        let upper = self.range_at(with).map_err(|_| Refusal::NotEligible)?.clone();
+        Ok((self.range_at(at)?, upper))
     }
 
     /// Of two ranges that are to become one, both change: what was proposed before is of neither.
@@ -483,7 +557,18 @@ impl Map {
         range.is_handed_over = true;
         let stays = range.is_short(wanted);
         range.copies.extend(stays.then_some(before));
+        self.follows(at.range, before);
         Ok(())
+    }
+
+    /// Another cell leads `range` now, which `before` has led. Where that one is absorbed, the
+    /// range is, too. Where it stays, somebody wants the range to be elsewhere.
+    fn follows(&mut self, range: RangeId, before: CellId) {
+        let leaving = self.leaving(before);
+        let Some(range) = self.ranges.iter_mut().find(|it| it.id == range) else { return };
+        range.is_absorbed |= leaving.is_some_and(|how| how.is_absorbed);
+        let comes_back = leaving.is_some() || !range.is_handed_over;
+        range.home = range.home.filter(|_| comes_back && !range.is_absorbed);
     }
 
     fn forgive(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {

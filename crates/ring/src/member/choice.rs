@@ -23,6 +23,9 @@ const REST_NS_MAX: u64 = 80_000_000_000;
 /// return empty, and others have no room.
 pub(super) const RETURN_NS: u64 = 1_000_000_000;
 
+/// How long the home of a range is heard before it is led there again.
+const HOME_NS: u64 = 1_000_000_000;
+
 /// How exactly room is compared: cells that lack nearly as much count as equal.
 const STEPS: u64 = 4;
 
@@ -53,6 +56,8 @@ pub(super) struct Choice {
     /// By range that this cell leads and that lacks a copy, since when. One that learns is none
     /// yet, so that a cell that returns again and again is waited for once.
     since_ns: BTreeMap<RangeId, u64>,
+    /// By range that this cell leads and that has a home elsewhere, since when that is heard.
+    home_ns: BTreeMap<RangeId, u64>,
     /// What this cell holds.
     memory: Memory,
 }
@@ -73,13 +78,25 @@ impl Choice {
         self.rests.get(&(range, cell)).map_or(0, |rest| rest.until_ns)
     }
 
-    /// Notes which of the ranges of `map` that `me` leads lack a copy now.
-    pub(super) fn look(&mut self, map: &Map, me: CellId, now_ns: u64) {
+    /// Notes which of the ranges of `map` that `me` leads lack a copy now, and whose home is heard.
+    pub(super) fn look(&mut self, (map, me, peers): (&Map, CellId, &Peers), now_ns: u64) {
+        let is_heard = |cell| peers.get(cell).is_some_and(|peer| peer.is_heard(now_ns));
+        let has_home = |range: &&Range| range.primary == me && range.home.is_some_and(is_heard);
+        self.home_ns.retain(|id, _| map.range(*id).as_ref().is_some_and(has_home));
+        for range in map.ranges.iter().filter(has_home) {
+            self.home_ns.entry(range.id).or_insert(now_ns);
+        }
         let lacks = |range: &&Range| range.primary == me && lacks_copy(range, map);
         self.since_ns.retain(|id, _| map.range(*id).as_ref().is_some_and(lacks));
         for range in map.ranges.iter().filter(lacks) {
             self.since_ns.entry(range.id).or_insert(now_ns);
         }
+    }
+
+    /// Where `range`, which this cell leads, is to be led again, once that cell is heard for a while.
+    pub(super) fn home_of(&self, range: &Range, now_ns: u64) -> Option<CellId> {
+        let since_ns = self.home_ns.get(&range.id)?;
+        range.home.filter(|_| now_ns.saturating_sub(*since_ns) >= HOME_NS)
     }
 
     /// Whether `cell` has room for a range that `me` leads, where nothing may be evicted: what does
@@ -96,6 +113,49 @@ impl Choice {
         needed.saturating_sub(free).saturating_mul(STEPS).div_ceil(needed.max(1))
     }
 
+    /// Whether `cell` may learn `range`, which `me` leads, if it is heard and has room.
+    fn may_learn(
+        &self,
+        range: &Range,
+        cell: CellId,
+        (map, me): (&Map, CellId),
+        now_ns: u64,
+    ) -> bool {
+        let is_cell = map.cells.get(&cell).is_some_and(|it| !it.is_witness && it.leaves.is_none());
+        // Where it is waited for by its journal alone, that is over soon.
+        let is_awaited = |of: &Range| of.primary == me && of.journals.contains(&cell);
+        let is_free = !range.has(cell) && !map.ranges.iter().any(is_awaited);
+        is_free && is_cell && now_ns >= self.rests_until_ns(range.id, cell)
+    }
+
+    /// Whether `cell` may learn `range` now, which `me` leads.
+    pub(super) fn may_take(
+        &self,
+        range: &Range,
+        cell: CellId,
+        (map, me, peers): (&Map, CellId, &Peers),
+        now_ns: u64,
+    ) -> bool {
+        let is_heard = peers.get(cell).is_some_and(|peer| peer.is_heard(now_ns));
+        is_heard
+            && self.may_learn(range, cell, (map, me), now_ns)
+            && self.fits(cell, (map, me, peers))
+    }
+
+    /// The best of the cells that may learn `range` now, which `me` leads.
+    pub(super) fn best(
+        &self,
+        range: &Range,
+        among: (&Map, CellId, &Peers),
+        now_ns: u64,
+    ) -> Option<CellId> {
+        let (map, _, peers) = among;
+        let parts = |cell: CellId| parts(map, cell);
+        let lacking = |cell: CellId| self.lacking(cell, among);
+        let order = |cell: &CellId| (parts(*cell), lacking(*cell), *cell < range.primary, *cell);
+        peers.ids().filter(|it| self.may_take(range, *it, among, now_ns)).min_by_key(order)
+    }
+
     /// The cell that should learn `range` now, which `me` leads.
     pub(super) fn of(
         &self,
@@ -110,34 +170,24 @@ impl Choice {
         if !lacks && wanted.is_none() || range.learner.is_some() || !is_served {
             return None;
         }
-        let may_learn = |cell: CellId| {
-            let is_witness = map.cells.get(&cell).is_none_or(|cell| cell.is_witness);
-            // Where it is waited for by its journal alone, that is over soon.
-            let is_awaited = |of: &Range| of.primary == me && of.journals.contains(&cell);
-            let is_free = !range.has(cell) && !map.ranges.iter().any(is_awaited);
-            is_free && !is_witness && now_ns >= self.rests_until_ns(range.id, cell)
-        };
-        let lacking = |cell: CellId| self.lacking(cell, (map, me, peers));
-        let is_heard = |cell| peers.get(cell).is_some_and(|peer| peer.is_heard(now_ns));
-        let fits = |cell: CellId| self.fits(cell, (map, me, peers));
-        let may_take = |cell: &CellId| may_learn(*cell) && is_heard(*cell) && fits(*cell);
-        if let Some(cell) = wanted.filter(may_take) {
+        let among = (map, me, peers);
+        let may_take = |cell: &CellId| self.may_take(range, *cell, among, now_ns);
+        if let Some(cell) = wanted.or(range.home.filter(|_| lacks)).filter(may_take) {
             return Some(cell);
         }
         if !lacks {
             return None;
         }
-        let parts = |cell: CellId| parts(map, cell);
-        let heard = peers.ids().filter(may_take);
-        let order = |cell: &CellId| (parts(*cell), lacking(*cell), *cell < range.primary, *cell);
-        let best = heard.min_by_key(order)?;
+        let best = self.best(range, among, now_ns)?;
         // One that has started again is not heard at once.
         let may_return = |cell: CellId| {
-            let is_recent = peers.get(cell).is_some_and(|peer| peer.absent_ns(now_ns) < RETURN_NS);
-            is_recent && may_learn(cell) && !is_heard(cell)
+            let peer = peers.get(cell);
+            let is_recent = peer.is_some_and(|peer| peer.absent_ns(now_ns) < RETURN_NS);
+            let is_heard = peer.is_some_and(|peer| peer.is_heard(now_ns));
+            is_recent && self.may_learn(range, cell, (map, me), now_ns) && !is_heard
         };
         let since_ns = self.since_ns.get(&range.id).copied().unwrap_or(0);
-        let waits = lacking(best) > 0
+        let waits = self.lacking(best, among) > 0
             && now_ns.saturating_sub(since_ns) < RETURN_NS
             && peers.ids().any(may_return);
         (!waits).then_some(best)

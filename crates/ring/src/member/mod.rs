@@ -4,6 +4,7 @@ mod beats;
 mod choice;
 mod event;
 mod leases;
+mod moving;
 mod newer;
 mod peers;
 mod proposals;

@@ -4,6 +4,7 @@ use super::beats::Beats;
 use super::choice::Choice;
 use super::event::{Effect, Event, Heartbeat, Order};
 use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
+use super::moving::Moving;
 use super::newer::Newer;
 use super::peers::{Peer, Peers};
 use super::proposals::Proposals;
@@ -182,7 +183,7 @@ impl Member {
         }
         self.time.decide(self.peers.none_knows_time(now.mono_ns), now, effects);
         self.proposals.adopt(&self.map, now.mono_ns);
-        self.choice.look(&self.map, self.me, now.mono_ns);
+        self.choice.look((&self.map, self.me, &self.peers), now.mono_ns);
         self.propose(now, effects);
         self.raise_time(now);
         // Others may have to know before they show it, or before this cell leads with their leases.
@@ -466,6 +467,7 @@ impl Member {
             range.waits_for_operator
                 || range.in_sync().chain(range.journals.iter().copied()).all(is_lost)
         };
+        let may_unite = |range: &Range| range.primary == self.me && self.are_ready(range);
         let (command, may_be) = match order {
             Order::Forgive { at } => {
                 (Command::Forgive { at, cell: self.me }, range.is_some_and(are_lost))
@@ -473,7 +475,7 @@ impl Member {
             Order::Move { at, cell, from } => (Command::Move { at, cell, from }, true),
             Order::Divide { at, into } => (Command::Divide { at, into }, true),
             Order::Unite { at, with } => {
-                (Command::Unite { at, with }, range.is_some_and(|it| self.may_unite(it, with)))
+                (Command::Unite { at, with }, range.is_some_and(may_unite))
             }
         };
         if let Some(range) = range.filter(|range| may_be && !self.proposals.is_open(range.id)) {
@@ -490,8 +492,9 @@ impl Member {
             let first = self.drops(range, now).or_else(|| self.sealed.proposes(range, &self.map));
             first.or_else(|| self.admits(range, now)).or_else(|| {
                 let among = (&*self.map, self.me, &self.peers);
-                let cell = self.choice.of(range, among, now.mono_ns)?;
-                Some(Command::Learn { at: range.stamp(), cell })
+                let cell = self.choice.of(range, among, now.mono_ns);
+                let learns = |cell| Command::Learn { at: range.stamp(), cell };
+                cell.map(learns).or_else(|| self.moves(range, now))
             })
         } else if range.copies.contains(&self.me)
             || range.journals.contains(&self.me) && self.are_silent(&range.copies, now)
@@ -550,13 +553,18 @@ impl Member {
         Some(Command::Drop { at: range.stamp(), cell, why })
     }
 
+    /// What this cell, which leads `range`, orders so that it comes to be where it should be.
+    fn moves(&self, range: &Range, now: Now) -> Option<Command> {
+        let (map, me) = (&*self.map, self.me);
+        let (peers, choice, now_ns) = (&self.peers, &self.choice, now.mono_ns);
+        let moving = Moving { map, me, peers, choice, now_ns };
+        moving.order(range, |lower| self.are_ready(lower))
+    }
+
     /// Whether the copies of `lower`, which this cell leads, have begun as copies of it and of the
     /// next range. None of them has to know later what these were before.
-    fn may_unite(&self, lower: &Range, with: Stamp) -> bool {
-        let is_ready = |cell: &CellId| self.is_ready(*cell, self.map.version);
-        let upper = self.map.range(with.range).filter(|upper| upper.stamp() == with);
-        let fits = upper.is_some_and(|upper| lower.fits(upper));
-        lower.primary == self.me && fits && lower.copies.iter().all(is_ready)
+    fn are_ready(&self, lower: &Range) -> bool {
+        lower.copies.iter().all(|cell| self.is_ready(*cell, self.map.version))
     }
 
     fn admits(&self, range: &Range, now: Now) -> Option<Command> {
