@@ -41,6 +41,14 @@ impl Control {
             Seen::Ordered(order) => {
                 let _ = events.try_send(Event::Ordered(order));
             }
+            Seen::Leaves { cell, life, how } => {
+                let command = match how {
+                    Some(how) => Command::Leave { cell, life, how },
+                    None => Command::Stay { cell, life },
+                };
+                let quorum = quorum.clone();
+                runtime.spawn(async move { propose(&quorum, command).await });
+            }
             Seen::Sealed { at } => {
                 let _ = events.try_send(Event::Sealed { at });
             }

@@ -130,7 +130,7 @@ pub use effect_log::EffectLogOptions;
 pub use host::{ConnectionReport, Connections, Host, LimitChange, Rusage};
 pub use loader::Loader;
 pub use ring::{
-    Finding, Flushing, Keeper, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost,
+    Finding, Flushing, Keeper, Left, Link, Mail, NoLog, Reach, RingCell, RingConnection, RingHost,
     RingIdentity, RingService, WrittenBackEntries,
 };
 pub use service::{Service, Woken};

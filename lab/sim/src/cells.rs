@@ -419,6 +419,8 @@ impl Cells {
                 let event = Box::new(ring::Event::Ordered(order));
                 scene.after(20_000, Event::Member(life, event));
             }
+            // The operator of the simulator asks the coordinator.
+            Finding::Leaves { .. } => {}
             // The model of the coordinator loses no voters.
             Finding::Recovers { .. } => {}
             Finding::Broken { cell: other, what } => {

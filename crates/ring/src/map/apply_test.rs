@@ -510,7 +510,7 @@ fn a_cell_that_leaves_begins_nothing_and_its_ranges_come_back_unless_it_is_absor
         let (mut dead, at_0) = (map.clone(), at(&map, 0));
         let why = Why::Silent;
         assert!(is_applied(&mut dead, Command::Promote { at: at_0, cell: one, why }));
-        assert_eq!(dead.ranges[0].home, None, "it is at home, or has none");
+        assert_eq!(dead.ranges[0].home, None, "that is its home, or it has none");
         assert!(is_applied(&mut map, Command::Start { cell: one, started: started(2) }));
         assert_eq!(map.leaving(one), None);
         // An operator wants it to be elsewhere.

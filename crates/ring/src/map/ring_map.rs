@@ -376,6 +376,7 @@ impl Map {
         leaves: Option<Leaving>,
     ) -> Result<(), Refusal> {
         self.may_hold(id)?;
+        self.check_tier(id)?;
         let cell = self.cells.get_mut(&id).ok_or(Refusal::NoCell)?;
         if cell.started.incarnation != life {
             return Err(Refusal::OldLife);

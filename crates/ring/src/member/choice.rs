@@ -78,7 +78,8 @@ impl Choice {
         self.rests.get(&(range, cell)).map_or(0, |rest| rest.until_ns)
     }
 
-    /// Notes which of the ranges of `map` that `me` leads lack a copy now, and whose home is heard.
+    /// Notes which of the ranges of `map` that `me` leads lack a copy now, and the home of which is
+    /// heard.
     pub(super) fn look(&mut self, (map, me, peers): (&Map, CellId, &Peers), now_ns: u64) {
         let is_heard = |cell| peers.get(cell).is_some_and(|peer| peer.is_heard(now_ns));
         let has_home = |range: &&Range| range.primary == me && range.home.is_some_and(is_heard);
@@ -93,7 +94,7 @@ impl Choice {
         }
     }
 
-    /// Where `range`, which this cell leads, is to be led again, once that cell is heard for a while.
+    /// The home of `range`, which this cell leads, once that is heard for a while.
     pub(super) fn home_of(&self, range: &Range, now_ns: u64) -> Option<CellId> {
         let since_ns = self.home_ns.get(&range.id)?;
         range.home.filter(|_| now_ns.saturating_sub(*since_ns) >= HOME_NS)

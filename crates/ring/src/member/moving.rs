@@ -8,8 +8,8 @@
 //! its home runs again         back there
 //! ```
 //!
-//! Of two neighbours that are absorbed the lower one goes to the upper one: they would change places
-//! otherwise.
+//! Of two neighbours that are absorbed the lower one goes to the upper one: they would change
+//! places otherwise.
 
 use super::choice::Choice;
 use super::peers::Peers;

@@ -16,7 +16,9 @@ use base::{ExpiryClock, Now, SliceId};
 use effects::{LaneId, Level, Levels, Place};
 use engine::KEY_BYTES_MAX;
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
-use ring::{CellId, Change, Map, Memory, Order, Outcome, Outlook, RangeId, Stamp};
+use ring::{
+    CellId, Change, Incarnation, Leaving, Map, Memory, Order, Outcome, Outlook, RangeId, Stamp,
+};
 use session::{LogId, WorkerId};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,6 +67,17 @@ pub struct Flushing {
     pub at_s: u32,
 }
 
+/// How far a cell is that leaves its ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Ranges that it has a part in.
+    pub parts: usize,
+    /// Whether the map has it that it leaves.
+    pub is_ordered: bool,
+    /// Whether another cell is heard that stays, and nothing lies below the memory of this one.
+    pub is_possible: bool,
+}
+
 /// Requests or entries that are looked at together before the first of them is executed: the
 /// processor fetches what they are about at the same time.
 pub(crate) const AHEAD: usize = 16;
@@ -105,6 +118,15 @@ pub enum Finding {
     },
     /// What an operator wants of a range.
     Ordered(Order),
+    /// What an operator wants of a cell, or it of itself: that it leaves, or stays.
+    Leaves {
+        /// The cell.
+        cell: CellId,
+        /// Its life.
+        life: Incarnation,
+        /// How it leaves; `None`: it stays.
+        how: Option<Leaving>,
+    },
     /// An operator says that the voters are lost for ever: this cell goes on without them.
     Recovers {
         /// The version of the map from which it goes on.
@@ -328,6 +350,29 @@ impl RingCell {
         let routes::Target::Here(level, epoch) = self.routes().target(slice).0 else { return None };
         let lasts = self.terms.until_ns(level) > now.mono_ns;
         (lasts && self.terms.stops_at_s(level) > now.expiry_s).then_some(epoch)
+    }
+
+    /// Asks that it leaves the ring, so that it can end. What comes of it, the map says.
+    pub fn leave(&self) {
+        let RingIdentity { cell, incarnation, .. } = self.identity;
+        let how = Some(Leaving { is_absorbed: false, is_forced: true });
+        self.find(Finding::Leaves { cell, life: Incarnation(incarnation), how });
+    }
+
+    /// How far it is with that.
+    #[must_use]
+    pub fn left(&self) -> Left {
+        let (map, me) = (self.map(), self.identity.cell);
+        let heard = self.history.past().outlook.as_ref().map(|it| it.heard.clone());
+        let is_heard = |cell: &CellId| heard.as_ref().is_none_or(|heard| heard.contains(cell));
+        let may_take = |(id, cell): (&CellId, &ring::Cell)| {
+            *id != me && !cell.is_witness && cell.leaves.is_none() && is_heard(id)
+        };
+        Left {
+            parts: map.ranges.iter().filter(|range| range.has(me)).count(),
+            is_ordered: map.leaving(me).is_some(),
+            is_possible: self.below().is_none() && map.cells.iter().any(may_take),
+        }
     }
 
     /// What it holds now.

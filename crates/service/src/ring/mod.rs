@@ -42,6 +42,7 @@ mod keeping;
 mod late_requests_test;
 mod links;
 mod not_now;
+mod orders;
 mod reason;
 mod report;
 mod requests;
@@ -55,7 +56,7 @@ mod waits_below_test;
 mod worker;
 mod written_back;
 
-pub use cell::{Finding, Flushing, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
+pub use cell::{Finding, Flushing, Left, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
 pub use handler::RingService;
 pub use keeping::Keeper;
 pub use links::{Link, RingConnection};

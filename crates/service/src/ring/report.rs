@@ -2,16 +2,15 @@
 //! map has changed. `stats ring key KEY`: what this cell itself holds of a key; with a `b` after
 //! it, KEY is in base64.
 //!
-//! Four are no reports, and say what an operator wants: `stats ring forgive RANGE EPOCH CONFIG`,
-//! `stats ring move RANGE EPOCH CONFIG CELL [FROM]`, `stats ring divide RANGE EPOCH CONFIG SLICE
-//! CELL` and `stats ring recover VERSION`.
+//! What an operator wants has the same form, see `orders`.
 
-use super::cell::{Finding, RingCell};
+use super::cell::RingCell;
 use super::history::Past;
+use super::orders;
 use crate::worker::Worker;
 use base::{Now, SliceId};
 use memcache::{KEY_BYTES_MAX, KeyToken, Refusal, Words, reply};
-use ring::{Agreement, CellId, Division, Map, Order, RangeId, Stamp};
+use ring::{Agreement, CellId, Map};
 use session::Reply;
 use std::fmt::Display;
 
@@ -24,48 +23,12 @@ pub(crate) fn report(
     reply: &mut Reply,
 ) {
     let out = reply.bytes_mut();
+    if orders::give(ring, words.clone(), out) {
+        return;
+    }
     match (words.next(), words.next(), words.next()) {
         (None, ..) => whole(ring, now, out),
         (Some(b"log"), None, _) => log(ring, out),
-        (Some(b"forgive"), Some(range), Some(epoch)) => {
-            match stamp([Some(range), Some(epoch), words.next()]) {
-                Some(at) => pass_on(ring, Order::Forgive { at }, out),
-                None => out.extend_from_slice(Refusal::BadFormat.line()),
-            }
-            return;
-        }
-        (Some(b"move"), Some(range), Some(epoch)) => {
-            let at = stamp([Some(range), Some(epoch), words.next()]);
-            let (cell, from) = (cell(words.next()), words.next().map(|word| cell(Some(word))));
-            match (at, cell, from) {
-                (Some(at), Some(cell), None) => {
-                    pass_on(ring, Order::Move { at, cell, from: None }, out);
-                }
-                (Some(at), Some(cell), Some(Some(from))) => {
-                    pass_on(ring, Order::Move { at, cell, from: Some(from) }, out);
-                }
-                _ => out.extend_from_slice(Refusal::BadFormat.line()),
-            }
-            return;
-        }
-        (Some(b"divide"), Some(range), Some(epoch)) => {
-            let at = stamp([Some(range), Some(epoch), words.next()]);
-            let slice = number(words.next()).and_then(|slice| u16::try_from(slice).ok());
-            match (at, slice, cell(words.next())) {
-                (Some(at), Some(slice), Some(cell)) => {
-                    pass_on(ring, Order::Divide { at, into: Division { slice, cell } }, out);
-                }
-                _ => out.extend_from_slice(Refusal::BadFormat.line()),
-            }
-            return;
-        }
-        (Some(b"recover"), Some(version), None) => {
-            match number(Some(version)) {
-                Some(version) => recover(ring, version, out),
-                None => out.extend_from_slice(Refusal::BadFormat.line()),
-            }
-            return;
-        }
         (Some(b"key"), Some(key), None) if key.len() <= KEY_BYTES_MAX => {
             held(worker, ring, (key, now), out);
         }
@@ -125,6 +88,9 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         if cell.is_witness {
             stat("witness", &"yes");
         }
+        if let Some(how) = cell.leaves {
+            stat("leaves", &if how.is_absorbed { "absorbed" } else { "drained" });
+        }
         if let Some(outlook) = &past.outlook {
             stat("heard", &if outlook.heard.contains(id) { "yes" } else { "no" });
             if let Some((_, ahead)) = outlook.apart.iter().find(|(cell, _)| cell == id) {
@@ -157,6 +123,12 @@ fn ranges(ring: &RingCell, (map, past): (&Map, &Past), now: Now, out: &mut Vec<u
         }
         if let Some(other) = range.unites_with {
             stat("unites_with", &other);
+        }
+        if let Some(cell) = range.home {
+            stat("home", &cell);
+        }
+        if range.is_absorbed {
+            stat("absorbed", &"yes");
         }
         if range.waits_for_operator {
             stat("waits_for_operator", &"yes");
@@ -200,49 +172,6 @@ fn log(ring: &RingCell, out: &mut Vec<u8>) {
         for (at, line) in change.lines.iter().enumerate() {
             stat(&(at + 1), line);
         }
-    }
-}
-
-/// A number, if the word is one.
-fn number(word: Option<&[u8]>) -> Option<u64> {
-    std::str::from_utf8(word?).ok()?.parse().ok()
-}
-
-fn cell(word: Option<&[u8]>) -> Option<CellId> {
-    number(word).and_then(|cell| u32::try_from(cell).ok()).map(CellId)
-}
-
-/// A range as an operator has seen it: its id, its epoch, its configuration.
-fn stamp(words: [Option<&[u8]>; 3]) -> Option<Stamp> {
-    let [range, epoch, config] = words.map(number);
-    let (range, epoch) = (u32::try_from(range?).ok()?, u32::try_from(epoch?).ok()?);
-    Some(Stamp { range: RangeId(range), epoch, config: config? })
-}
-
-/// Passes on what an operator wants of a range. `OK` means that it is proposed, unless the member
-/// knows better: that a copy that is said to be lost was heard shortly before.
-fn pass_on(ring: &RingCell, order: Order, out: &mut Vec<u8>) {
-    let at = order.at();
-    if !ring.cell.options().allow_flush {
-        out.extend_from_slice(reply::FLUSH_DISABLED);
-    } else if ring.map().range(at.range).is_none_or(|range| range.stamp() != at) {
-        out.extend_from_slice(b"CLIENT_ERROR the range has changed; look again\r\n");
-    } else {
-        ring.find(Finding::Ordered(order));
-        out.extend_from_slice(reply::OK);
-    }
-}
-
-/// Passes on that the voters are lost. `OK` means that it is looked into: it is refused while more
-/// than half of them were heard shortly before.
-fn recover(ring: &RingCell, version: u64, out: &mut Vec<u8>) {
-    if !ring.cell.options().allow_flush {
-        out.extend_from_slice(reply::FLUSH_DISABLED);
-    } else if ring.map().version != version {
-        out.extend_from_slice(b"CLIENT_ERROR the map has changed; look again\r\n");
-    } else {
-        ring.find(Finding::Recovers { version });
-        out.extend_from_slice(reply::OK);
     }
 }
 

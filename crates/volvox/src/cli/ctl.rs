@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::ctl::{Division, Question, Wanted};
+use crate::ctl::{Division, Leave, Question, Wanted};
 
 /// The longest time-out and the longest pause, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
@@ -15,6 +15,7 @@ Examples:
   volvox ctl ring --server 10.0.0.1:11211,10.0.0.2:11211 --watch 1
   volvox ctl who-has user:1 user:2                  where two keys are
   volvox ctl keys --prefix user: --limit 100        keys that begin with user:
+  volvox ctl drain 2                                empty a cell before it is stopped
   volvox ctl log --json | jq .cause                 why the map has changed
   volvox ctl tier drain --wait 60                   write back everything that is dirty
   volvox ctl tier policy os order:=disk             what answers promise, from now on";
@@ -109,6 +110,16 @@ enum CtlCommand {
         #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
         wait: Duration,
     },
+    /// Have other cells take all that a cell has, before it is stopped: no client sees an error, or
+    /// a miss; its ranges come back to it once it has started again
+    ///
+    /// Example: volvox ctl drain 2 && volvox ctl stop 2
+    Drain(LeaveArgs),
+    /// Have other cells take all that a cell has, for good: its ranges become one with their
+    /// neighbours
+    ///
+    /// Example: volvox ctl absorb 4 && volvox ctl stop 4
+    Absorb(LeaveArgs),
     /// Begin a range again empty whose copies are all lost
     Forgive {
         /// Its number, as ctl ring shows it
@@ -136,6 +147,29 @@ enum CtlCommand {
         #[arg(long, default_value_t = 50)]
         limit: usize,
     },
+}
+
+#[derive(Args, Debug)]
+struct LeaveArgs {
+    /// The number of the cell, as ctl ring shows it
+    #[arg(value_parser = number)]
+    cell: u32,
+    /// Whatever speaks against it: items may be evicted, and ranges may have fewer copies
+    #[arg(long)]
+    force: bool,
+    /// The cell stays in the ring after all
+    #[arg(long)]
+    undo: bool,
+    /// How long to wait; after that it goes on
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+    wait: Duration,
+}
+
+impl LeaveArgs {
+    fn question(self, is_absorbed: bool) -> Question {
+        let Self { cell, force: is_forced, undo: is_undone, wait } = self;
+        Question::Leave(Leave { cell, is_absorbed, is_forced, is_undone, wait })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -228,6 +262,8 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Divide { cell, range, to, wait } => {
                 Question::Divide(Division { cell, range, to, wait })
             }
+            CtlCommand::Drain(args) => args.question(false),
+            CtlCommand::Absorb(args) => args.question(true),
             CtlCommand::Forgive { range, yes } => Question::Forgive { range, is_certain: yes },
             CtlCommand::Recover { cell, yes } => Question::Recover { cell, is_certain: yes },
             CtlCommand::Tier(TierCommand::Status { watch }) => Question::Tier { every: watch },
@@ -261,9 +297,15 @@ mod tests {
 
     #[test]
     fn what_is_no_number_is_named_with_what_is_expected() {
-        for words in
-            [&["stop"][..], &["forgive"], &["recover"], &["move"], &["move", "1"], &["divide"]]
-        {
+        for words in [
+            &["stop"][..],
+            &["forgive"],
+            &["recover"],
+            &["move"],
+            &["move", "1"],
+            &["divide"],
+            &["drain"],
+        ] {
             let command = words.join(" ");
             let words = ["ctl"].iter().chain(words).chain(&["x"]);
             let error = Whole::try_parse_from(words).expect_err("it is none");

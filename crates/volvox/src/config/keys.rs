@@ -151,6 +151,9 @@ pub static KEYS: &[Key] = keys! {
     ring.secret_file "ring-secret-file" ANY =>
         "File with the secret of the ring, 16 bytes at least, the same for all cells. Keep it \
          readable by its user alone.";
+    ring.drain_s "ring-drain-s" Rule { unit: Unit::Seconds, range: 0..=3_600 } =>
+        "Longest that a cell waits after SIGTERM until others have taken all that it has. 0: it \
+         ends at once, and the others find that out.";
     tier.directory "tier-dir" ANY =>
         "Directory of a journal and of a database below the memory: what is stored outlives the \
          process and the memory. Each cell has one of its own. Empty: the cell has no tier.";

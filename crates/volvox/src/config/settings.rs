@@ -109,6 +109,8 @@ pub struct RingSettings {
     pub reads: Reads,
     /// File with the secret that all cells of the ring share.
     pub secret_file: Option<PathBuf>,
+    /// Seconds that it waits at most until others have taken what it has, after SIGTERM.
+    pub drain_s: u64,
 }
 
 /// What lies below the memory, if anything does.
@@ -258,6 +260,7 @@ impl Default for RingSettings {
             durability: Durability::D1,
             reads: Reads::Lease,
             secret_file: None,
+            drain_s: 20,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! once the spare has it; the spare replaces a copy of the other. `ctl` only watches it then.
 
 use std::error::Error;
-use std::io::{IsTerminal, Write, stderr};
+use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,10 @@ use base::RUN_SLICES;
 use serde_json::json;
 
 use super::client::Client;
+use super::interrupt::Interrupt;
 use super::map::{Map, Range};
 use super::moving::{ASK, obstacle, order};
+use super::progress::Shown;
 use super::survey::Survey;
 use super::wanted::{Division, Wanted};
 
@@ -53,21 +55,20 @@ pub(super) fn divide(
     let plan = Plan::of(&answer.map, division, runs)?;
     let mut client = Client::connect(&asked.at, wanted.timeout)?;
     let (start, mut asked_at) = (Instant::now(), None::<Instant>);
-    let mut shown = String::new();
+    let (mut shown, interrupt) = (Shown::default(), Interrupt::watch()?);
     loop {
         let map = Map::parse(&client.stats("ring")?)?;
         let progress = plan.progress(&map)?;
         if let Progress::Over(lower, upper) = progress {
-            show(&mut shown, "");
+            shown.show("");
             writeln!(out, "{}", divided((lower, upper), start.elapsed(), wanted.json))?;
             return Ok(0);
         }
-        show(&mut shown, &progress.text(plan));
-        if start.elapsed() >= division.wait {
-            show(&mut shown, "");
-            let seconds = division.wait.as_secs_f64();
-            let text = progress.text(plan);
-            return Err(format!("{text}, after {seconds} s (--wait); {}", progress.remedy()).into());
+        shown.show(&progress.text(plan));
+        if start.elapsed() >= division.wait || interrupt.has_come() {
+            shown.show("");
+            let (text, seconds) = (progress.text(plan), start.elapsed().as_secs_f64());
+            return Err(format!("{text}, after {seconds:.1} s; {}", progress.remedy()).into());
         }
         if let Progress::Open(range, None) = progress
             && asked_at.is_none_or(|at| at.elapsed() >= ASK)
@@ -77,15 +78,6 @@ pub(super) fn divide(
             asked_at = Some(Instant::now());
         }
         sleep(LOOK);
-    }
-}
-
-/// Shows how far it is in the place of what was shown, where somebody looks.
-fn show(shown: &mut String, text: &str) {
-    if stderr().is_terminal() && *shown != text {
-        let blank = " ".repeat(shown.chars().count());
-        eprint!("\r{blank}\r{text}");
-        text.clone_into(shown);
     }
 }
 

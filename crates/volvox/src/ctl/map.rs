@@ -43,6 +43,8 @@ pub(super) struct Member {
     pub(super) is_witness: bool,
     /// Where other cells reach it.
     pub(super) control: String,
+    /// How it leaves, `drained` or `absorbed`, if it does.
+    pub(super) leaves: Option<String>,
     /// How many seconds its time is ahead of that of the cell that shows the map, if it is too far
     /// away for either to follow the other.
     pub(super) time_ahead_s: Option<i64>,
@@ -68,6 +70,12 @@ pub(super) struct Range {
     pub(super) leaves: Option<u32>,
     /// The first slice of the range that it is to be divided into, and who is to lead that.
     pub(super) divides: Option<(usize, u32)>,
+    /// The neighbour with which it is to become one.
+    pub(super) unites_with: Option<u32>,
+    /// The cell that leads it again once that runs again.
+    pub(super) home: Option<u32>,
+    /// Whether it is to become one with a neighbour: its cell was absorbed.
+    pub(super) is_absorbed: bool,
     /// Whether nobody leads it until it is forgiven.
     pub(super) waits_for_operator: bool,
     /// Whether its primary may answer; only the primary says so.
@@ -159,6 +167,7 @@ impl Member {
             "control" => self.control = value.to_owned(),
             "witness" => self.is_witness = value == "yes",
             "start" => self.start = parse(name, value)?,
+            "leaves" => self.leaves = Some(value.to_owned()),
             "time_ahead" => self.time_ahead_s = Some(parse(name, value)?),
             "heard" => self.is_heard = Some(value == "yes"),
             _ => {}
@@ -187,6 +196,9 @@ impl Range {
                 let (slice, cell) = value.split_once(' ').unwrap_or((value, ""));
                 self.divides = Some((parse(name, slice)?, parse(name, cell)?));
             }
+            "unites_with" => self.unites_with = Some(parse(name, value)?),
+            "home" => self.home = Some(parse(name, value)?),
+            "absorbed" => self.is_absorbed = value == "yes",
             "waits_for_operator" => self.waits_for_operator = value == "yes",
             "serves" => self.serves = Some(value == "yes"),
             "short_since" => self.short_since_s = Some(parse(name, value)?),

@@ -10,13 +10,14 @@
 //!               +--> stop      a cell ends, if the others can do without it
 //!               +--> moving    a cell leads a range, and no client notices
 //!               +--> dividing  a range becomes two, and a spare leads one of them
+//!               +--> leaving   other cells take all that a cell has
 //!               +--> forgive   a range that is lost begins again empty
 //!               +--> recover   a cell goes on as the only voter
 //!
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `move`, `divide`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard`
+//! Only `move`, `divide`, `drain`, `absorb`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard`
 //! and `tier policy` change anything. Each answer is a table or JSON. A cell that does not answer
 //! within the time-out is part of the answer, with the reason.
 
@@ -25,12 +26,15 @@ mod client;
 mod discard;
 mod dividing;
 mod forgive;
+mod interrupt;
 mod keys;
+mod leaving;
 mod log;
 mod loss;
 mod map;
 mod moving;
 mod picture;
+mod progress;
 mod recover;
 mod report;
 mod ring;
@@ -50,7 +54,7 @@ use std::time::Duration;
 use style::Style;
 use survey::Survey;
 
-pub use wanted::{Division, Question, Wanted};
+pub use wanted::{Division, Leave, Question, Wanted};
 
 /// Answers a question.
 ///
@@ -100,6 +104,7 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         Question::Divide(division) => {
             return dividing::divide(&take()?, division, wanted, out);
         }
+        Question::Leave(leave) => return leaving::leave(&take()?, leave, wanted, out),
         Question::Forgive { range, is_certain } => {
             return forgive::forgive(&take()?, (*range, *is_certain), wanted, out);
         }

@@ -48,6 +48,12 @@ enum State {
     Late,
     /// It has no part in any range.
     Spare,
+    /// It leaves the ring, and has a part in some range still.
+    IsDrained,
+    IsAbsorbed,
+    /// The same, and it has none any more.
+    Drained,
+    Absorbed,
     /// It does not answer.
     Silent,
 }
@@ -60,6 +66,13 @@ impl State {
             Self::Late
         } else if answer.map.ranges.iter().any(|range| range.serves == Some(false)) {
             Self::Waits
+        } else if let Some(how) = map.cells.get(&id).and_then(|cell| cell.leaves.as_deref()) {
+            match (map.ranges.iter().any(has), how) {
+                (true, "absorbed") => Self::IsAbsorbed,
+                (true, _) => Self::IsDrained,
+                (false, "absorbed") => Self::Absorbed,
+                (false, _) => Self::Drained,
+            }
         } else if map.ranges.iter().any(has) {
             Self::Serves
         } else {
@@ -73,6 +86,10 @@ impl State {
             Self::Waits => ("waits", Tone::Warn),
             Self::Late => ("older map", Tone::Warn),
             Self::Spare => ("spare", Tone::Plain),
+            Self::IsDrained => ("is drained", Tone::Warn),
+            Self::IsAbsorbed => ("is absorbed", Tone::Warn),
+            Self::Drained => ("drained", Tone::Plain),
+            Self::Absorbed => ("absorbed", Tone::Plain),
             Self::Silent => ("no answer", Tone::Bad),
         }
     }
@@ -372,6 +389,9 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             "learner": range.learner,
             "moves_to": range.moves_to,
             "leaves": range.leaves,
+            "unites_with": range.unites_with,
+            "home": range.home,
+            "absorbed": range.is_absorbed,
             "divides": range.divides.map(|(slice, cell)| json!({ "slice": slice, "cell": cell })),
             "journals": range.journals,
             "waits_for_operator": range.waits_for_operator,
@@ -409,7 +429,9 @@ fn ordered(range: &Range) -> Option<String> {
         (None, Some(cell), Some(copy)) => {
             Some(format!("range {id}: cell {cell} is to replace its copy cell {copy}"))
         }
-        (None, None, _) => None,
+        (None, None, _) => {
+            range.unites_with.map(|other| format!("range {id} becomes one with range {other}"))
+        }
     }
 }
 

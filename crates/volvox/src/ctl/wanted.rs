@@ -15,6 +15,21 @@ pub struct Division {
     pub wait: Duration,
 }
 
+/// That a cell leaves the ring while it runs, or stays after all.
+#[derive(Clone, Debug)]
+pub struct Leave {
+    /// The cell.
+    pub cell: u32,
+    /// Whether its ranges become one with their neighbours.
+    pub is_absorbed: bool,
+    /// Whether that is done whatever speaks against it.
+    pub is_forced: bool,
+    /// Whether it stays.
+    pub is_undone: bool,
+    /// How long it is waited for.
+    pub wait: Duration,
+}
+
 /// A question, and who is asked.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -68,6 +83,8 @@ pub enum Question {
     },
     /// That a range becomes two, of which a spare leads one.
     Divide(Division),
+    /// That other cells take all that a cell has.
+    Leave(Leave),
     /// That a range whose copies are all lost begins again empty.
     Forgive {
         /// The range.

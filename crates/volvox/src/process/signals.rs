@@ -2,7 +2,8 @@
 //!
 //! | signal | request |
 //! |---|---|
-//! | SIGTERM, SIGINT | stop at once; replies that are composed are still sent |
+//! | SIGINT | stop at once; replies that are composed are still sent |
+//! | SIGTERM | leave the ring, if the cell is in one, and stop then |
 //! | SIGUSR1 | drain: accept no new clients, close each between two requests, and stop then |
 //! | SIGHUP | read the file of users again, as memcached does, and open the log file again |
 //!
@@ -22,6 +23,8 @@ use signal_hook::low_level::raise;
 pub enum Request {
     /// Stop at once.
     Stop,
+    /// Leave the ring, and stop then.
+    Leave,
     /// Stop when each client is between two requests.
     Drain,
     /// Read the files again.
@@ -35,7 +38,8 @@ impl Request {
     /// The system's, when a signal cannot be raised.
     pub fn raise(self) -> io::Result<()> {
         raise(match self {
-            Self::Stop => SIGTERM,
+            Self::Stop => SIGINT,
+            Self::Leave => SIGTERM,
             Self::Drain => SIGUSR1,
             Self::Reload => SIGHUP,
         })
@@ -102,6 +106,7 @@ impl Closer {
 
 fn meaning(signal: i32) -> Request {
     match signal {
+        SIGTERM => Request::Leave,
         SIGUSR1 => Request::Drain,
         SIGHUP => Request::Reload,
         _ => Request::Stop,
@@ -115,7 +120,7 @@ mod tests {
     #[test]
     fn raised_requests_arrive() {
         let mut signals = Signals::new().expect("signals can be handled");
-        for request in [Request::Drain, Request::Reload, Request::Stop] {
+        for request in [Request::Drain, Request::Reload, Request::Leave, Request::Stop] {
             request.raise().expect("signals can be raised");
             assert_eq!(signals.wait(), Some(request));
         }

@@ -50,8 +50,16 @@ pub(super) struct Joining {
 
 /// What keeps a cell in its ring, until it is dropped.
 pub(super) struct Member {
+    ring: Arc<RingCell>,
     _control: Control,
     _keeping: KeepingThread,
+}
+
+impl Member {
+    /// The cell as one of its ring.
+    pub(super) fn ring(&self) -> &Arc<RingCell> {
+        &self.ring
+    }
 }
 
 impl Joining {
@@ -138,6 +146,9 @@ impl Joining {
                 find_by(&finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
             }
             Finding::Ordered(order) => find_by(&finds, Seen::Ordered(order)),
+            Finding::Leaves { cell, life, how } => {
+                find_by(&finds, Seen::Leaves { cell, life, how });
+            }
             Finding::Sealed { at } => find_by(&finds, Seen::Sealed { at }),
             Finding::Begins => find_by(&finds, Seen::Begins),
             // It has not said who it is.
@@ -177,7 +188,7 @@ impl Joining {
         })?;
         let control = starting.run(plane);
         let _ = finder.set(Box::new(control.finder()));
-        Ok((server, Member { _control: control, _keeping: keeping }))
+        Ok((server, Member { ring: ring_cell, _control: control, _keeping: keeping }))
     }
 }
 

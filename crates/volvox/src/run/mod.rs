@@ -13,6 +13,7 @@ mod driver;
 mod host;
 mod keeping;
 mod launch;
+mod leaving;
 mod member;
 mod random;
 mod repeats;

@@ -20,7 +20,8 @@ use session::{Bounds, Resources};
 use super::driver::Chosen;
 use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
-use super::member::Joining;
+use super::leaving;
+use super::member::{Joining, Member};
 use super::random::random;
 use super::startup;
 use super::tier::{Below, LOADERS, TierThreads};
@@ -71,7 +72,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     let config = server_config(&launch, &chosen, &budget, clock.clone())?;
     let ends = launch.signals.ends();
     let joining = Joining::of(settings, (&clock, &config.listen), ends, tier.as_ref())?;
-    let (server, _member) = match joining {
+    let (server, member) = match joining {
         None => (serve_alone(config, cell, tier.as_ref())?, None),
         Some(joining) => {
             let (server, member) = joining.serve(config, cell, tier.as_ref())?;
@@ -85,6 +86,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     launch.listening(&addresses, &lines)?;
     let (remote, closer) = (server.remote(), launch.signals.closer());
     let end = thread::Builder::new().name("end".to_owned()).spawn(move || end(server, closer))?;
+    let mut is_leaving = false;
     // Until the server has ended, a drain can still be stopped.
     while let Some(request) = launch.signals.wait() {
         match request {
@@ -93,7 +95,11 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
                 tracing::info!("draining: no new clients; closes each between two of its requests");
                 remote.drain(DRAIN_LIMIT);
             }
-            Request::Stop => {
+            Request::Leave if let Some(member) = member.as_ref().filter(|_| !is_leaving) => {
+                is_leaving = true;
+                leaves(member, launch.loaded.settings.ring.drain_s, remote.clone())?;
+            }
+            Request::Leave | Request::Stop => {
                 tracing::info!("stopping");
                 remote.stop();
             }
@@ -101,6 +107,18 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     }
     end.join().unwrap_or_else(|panic| resume_unwind(panic));
     Ok(0)
+}
+
+/// Has the cell leave its ring, within a time limit, and stops it then.
+fn leaves(member: &Member, limit_s: u64, remote: Remote) -> Result<(), Box<dyn Error>> {
+    let (ring, limit) = (member.ring().clone(), Duration::from_secs(limit_s));
+    tracing::info!("leaving the ring, for {limit_s} s at most; a second signal stops at once");
+    thread::Builder::new().name("leave".to_owned()).spawn(move || {
+        leaving::leave(&ring, limit);
+        tracing::info!("stopping");
+        remote.stop();
+    })?;
+    Ok(())
 }
 
 /// Waits for the end of the server, then ends the wait for signals, even after a panic.

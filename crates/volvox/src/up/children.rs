@@ -127,7 +127,7 @@ impl Drop for Children {
         let running = || self.0.iter().flatten();
         for Running(child, ..) in running() {
             // An error means that it has ended.
-            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGINT);
         }
         let start = Instant::now();
         for Running(child, ..) in self.0.iter_mut().flatten() {

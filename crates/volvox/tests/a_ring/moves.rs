@@ -58,9 +58,17 @@ fn of_range(report: &[String], range: usize, name: &str) -> u64 {
 /// Each cell has a client, whose answers are all right, while `steps` are taken: it is given how
 /// many requests were answered, and whether a client has ended.
 fn under_load(ring: &Ring, steps: impl FnOnce(&AtomicUsize, &dyn Fn() -> bool)) {
+    under_load_of(&ring.clients, steps);
+}
+
+/// The same with clients of these cells.
+fn under_load_of(
+    cells: &[std::net::SocketAddr],
+    steps: impl FnOnce(&AtomicUsize, &dyn Fn() -> bool),
+) {
     let (stops, count) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
-        let clients = ring.clients.iter().enumerate();
+        let clients = cells.iter().enumerate();
         let clients = clients.map(|(name, at)| {
             let (stops, count) = (&stops, &count);
             scope.spawn(move || use_keys(*at, name, stops, count))
@@ -128,6 +136,58 @@ fn a_cell_is_divided_for_a_spare_while_clients_go_on() {
     let divided = ctl(ring.clients[1], &["divide", "1", "--to", "4"]);
     assert_eq!(divided["ranges"][1]["primary"].as_u64(), Some(4));
     (1..=5).for_each(|range| is_whole(&asked.list("stats ring"), range));
+}
+
+/// Waits until the report of the ring has all of these lines.
+fn await_lines(asked: &mut Client, lines: &[&str]) {
+    let start = std::time::Instant::now();
+    loop {
+        let report = asked.list("stats ring");
+        if lines.iter().all(|line| report.iter().any(|it| it == line)) {
+            return;
+        }
+        assert!(start.elapsed() < DEADLINE, "{lines:?}: {report:#?}");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn a_cell_that_is_ended_gives_away_all_that_it_has_and_takes_its_place_again() {
+    let mut ring = Ring::start("restarts");
+    let others = ring.clients[..2].to_vec();
+    let mut asked = Client::connect(others[0]);
+    under_load_of(&others, |_, _| {
+        for start in [2, 3] {
+            ring.signal(2, nix::sys::signal::Signal::SIGTERM);
+            ring.await_starts(1);
+            let is_back = format!("STAT cell:3:start {start}");
+            let lines =
+                [&*is_back, "STAT range:3:primary 3", "STAT ranges_short_of_copies 0", "END"];
+            await_lines(&mut asked, &lines);
+        }
+    });
+    (1..=3).for_each(|range| is_whole(&asked.list("stats ring"), range));
+}
+
+#[test]
+fn a_cell_is_absorbed_and_another_one_emptied_while_clients_go_on() {
+    let ring = Ring::start_with("absorbs", 4, &[], &[]);
+    let mut asked = Client::connect(ring.clients[0]);
+    under_load_of(&ring.clients[..3], |_, _| {
+        let absorbed = ctl(ring.clients[0], &["absorb", "4"]);
+        assert_eq!(absorbed["state"].as_str(), Some("absorbed"));
+        let report = asked.list("stats ring");
+        assert!(report.iter().any(|line| line == "STAT ranges 3"), "{report:#?}");
+        assert!(report.iter().any(|line| line == "STAT cell:4:leaves absorbed"), "{report:#?}");
+        // One that is to stay takes its place again.
+        assert_eq!(ctl(ring.clients[1], &["drain", "2"])["state"].as_str(), Some("drained"));
+        let report = asked.list("stats ring");
+        (1..=3).for_each(|range| assert_ne!(of_range(&report, range, "primary"), 2));
+        let undone = ctl(ring.clients[1], &["drain", "2", "--undo"]);
+        assert_eq!(undone["state"].as_str(), Some("stays"));
+        await_lines(&mut asked, &["STAT range:2:primary 2", "STAT ranges_short_of_copies 0"]);
+    });
+    (1..=3).for_each(|range| is_whole(&asked.list("stats ring"), range));
 }
 
 #[test]

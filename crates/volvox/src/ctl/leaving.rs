@@ -1,0 +1,301 @@
+//! `ctl drain CELL` and `ctl absorb CELL`: other cells take all that a cell has, without a miss and
+//! without an error to any client.
+//!
+//! ```text
+//! drain    its ranges stay as they are, and come back to it once it has started again
+//! absorb   its ranges become one with their neighbours
+//! ```
+//!
+//! The order stands in the map: the primaries carry it out. `ctl` only watches it then. With
+//! `--undo` the cell stays; what was moved stays where it is, or comes back.
+
+use std::error::Error;
+use std::io::Write;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::client::Client;
+use super::interrupt::Interrupt;
+use super::map::{Map, Member};
+use super::moving::{ASK, order};
+use super::progress::Shown;
+use super::survey::Survey;
+use super::table::{bytes, plural};
+use super::wanted::{Leave, Wanted};
+
+/// How often it is looked how far it is.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// How far it is.
+#[derive(Debug, PartialEq, Eq)]
+enum Progress {
+    /// It is not ordered.
+    Open,
+    /// Ranges that the cell has a part in; and those that are to become one with another.
+    Leaves(usize, usize),
+    Over,
+}
+
+/// Has a cell emptied, or has it stay, and waits for that.
+pub(super) fn leave(
+    survey: &Survey,
+    leave: &Leave,
+    wanted: &Wanted,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let cell = leave.cell;
+    let known = survey.map.cells.get(&cell).filter(|it| !it.is_witness);
+    let start = known.ok_or_else(|| format!("cell {cell}: the ring has none; see ctl ring"))?.start;
+    if !leave.is_undone
+        && let Some(why) = obstacle(survey, cell).filter(|_| !leave.is_forced)
+    {
+        return Err(format!("cell {cell}: {why}; --force does it all the same").into());
+    }
+    // The cell itself may end.
+    let other = survey.answers().find(|(id, ..)| *id != cell).or_else(|| survey.answers().next());
+    let (_, asked, _) = other.ok_or("no cell answers")?;
+    let mut client = Client::connect(&asked.at, wanted.timeout)?;
+    let mut of_cell =
+        survey.cells.get(&cell).and_then(|it| Client::connect(&it.at, wanted.timeout).ok());
+    let parts = parts(&survey.map, cell);
+    let (begin, mut asked_at, mut shown) = (Instant::now(), None::<Instant>, Shown::default());
+    let interrupt = Interrupt::watch()?;
+    loop {
+        let map = Map::parse(&client.stats("ring")?)?;
+        let progress = leave.progress(&map, start)?;
+        if progress == Progress::Over {
+            shown.show("");
+            writeln!(out, "{}", done(leave, parts, begin.elapsed(), wanted.json))?;
+            return Ok(0);
+        }
+        let held = of_cell.as_mut().and_then(|it| it.stats("").ok());
+        let held = held.and_then(|it| super::report::find::<u64>(&it, "bytes").ok());
+        let text = progress.text(leave, held);
+        shown.show(&text);
+        if begin.elapsed() >= leave.wait || interrupt.has_come() {
+            shown.show("");
+            let seconds = begin.elapsed().as_secs_f64();
+            return Err(format!("{text}, after {seconds:.1} s; {}", progress.remedy(leave)).into());
+        }
+        if progress == Progress::Open && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
+            order(&mut client, &leave.words(start))?;
+            asked_at = Some(Instant::now());
+        }
+        sleep(LOOK);
+    }
+}
+
+/// What speaks against it, in the figures of all cells.
+fn obstacle(survey: &Survey, cell: u32) -> Option<String> {
+    let map = &survey.map;
+    let stays = |(id, it): &(&u32, &Member)| **id != cell && !it.is_witness && it.leaves.is_none();
+    let answers = |id: u32| survey.answers().find(|(it, ..)| *it == id).map(|(.., answer)| answer);
+    let left = map.cells.iter().filter(stays).filter_map(|(id, _)| answers(*id));
+    let left: Vec<_> = left.collect();
+    if left.is_empty() {
+        return Some("no other cell is left that could take what it has".to_owned());
+    }
+    if left.len() < map.copies_wanted {
+        let (cells, copies) = (plural(left.len(), "cell"), map.copies_wanted);
+        return Some(format!("{cells} would be left, and each range should have {copies} copies"));
+    }
+    let short = map.ranges.iter().find(|range| {
+        range.has(cell) && (range.learner.is_some() || range.in_sync().count() < map.copies_wanted)
+    });
+    if let Some(range) = short {
+        return Some(format!("range {} lacks a copy: wait until it has one", range.id));
+    }
+    let used = |it: &super::survey::Answer| it.memory.item_bytes + it.memory.index_bytes;
+    let room = |it: &&super::survey::Answer| {
+        it.memory.limit.saturating_sub(it.memory.other_bytes + used(it))
+    };
+    let (needs, room) = (answers(cell).map_or(0, used), left.iter().map(room).sum::<u64>());
+    (needs > room).then(|| {
+        format!(
+            "it has {}, and the others have room for {}: items would be evicted",
+            bytes(needs),
+            bytes(room)
+        )
+    })
+}
+
+/// Ranges that a cell has a part in.
+fn parts(map: &Map, cell: u32) -> usize {
+    map.ranges.iter().filter(|range| range.has(cell)).count()
+}
+
+impl Leave {
+    fn words(&self, start: u64) -> String {
+        let cell = self.cell;
+        let how = if self.is_absorbed { "absorbed" } else { "drained" };
+        match (self.is_undone, self.is_forced) {
+            (true, _) => format!("stay {cell} {start}"),
+            (false, false) => format!("leave {cell} {start} {how}"),
+            (false, true) => format!("leave {cell} {start} {how} forced"),
+        }
+    }
+
+    /// How far it is by `map`.
+    ///
+    /// # Errors
+    /// That nothing comes of it any more.
+    fn progress(&self, map: &Map, start: u64) -> Result<Progress, String> {
+        let cell = self.cell;
+        let member = map.cells.get(&cell).filter(|member| member.start == start);
+        let member = member.ok_or_else(|| {
+            format!("cell {cell} has started again, and stays in the ring: see ctl ring")
+        })?;
+        if self.is_undone {
+            return Ok(if member.leaves.is_none() { Progress::Over } else { Progress::Open });
+        }
+        let is_alone = map.ranges.len() <= 1;
+        let absorbed = map.ranges.iter().filter(|range| range.is_absorbed && !is_alone).count();
+        Ok(match (member.leaves.as_deref(), parts(map, cell)) {
+            (None, _) => Progress::Open,
+            (Some("absorbed"), _) if !self.is_absorbed => {
+                return Err(format!("cell {cell} is being absorbed: --undo ends that"));
+            }
+            (Some("drained"), _) if self.is_absorbed => Progress::Open,
+            (Some(_), 0) if absorbed == 0 || !self.is_absorbed => Progress::Over,
+            (Some(_), parts) => {
+                Progress::Leaves(parts, if self.is_absorbed { absorbed } else { 0 })
+            }
+        })
+    }
+}
+
+impl Progress {
+    fn text(&self, leave: &Leave, held: Option<u64>) -> String {
+        let cell = leave.cell;
+        let held = held.map(|held| format!(", {}", bytes(held))).unwrap_or_default();
+        match self {
+            Self::Open => format!("cell {cell}: nothing has come of the order"),
+            Self::Leaves(0, absorbed) => {
+                format!("cell {cell}: {} to become one with others", plural(*absorbed, "range"))
+            }
+            Self::Leaves(parts, _) => {
+                format!("cell {cell}: it has a part in {} still{held}", plural(*parts, "range"))
+            }
+            Self::Over => format!("cell {cell}: done"),
+        }
+    }
+
+    fn remedy(&self, leave: &Leave) -> String {
+        match self {
+            Self::Open => {
+                "more than half of the voters must run, and nothing may lie below the cells"
+                    .to_owned()
+            }
+            Self::Leaves(..) | Self::Over => {
+                let verb = if leave.is_absorbed { "absorb" } else { "drain" };
+                format!(
+                    "it goes on: volvox ctl {verb} {} watches it, with --undo it stays",
+                    leave.cell
+                )
+            }
+        }
+    }
+}
+
+/// What has come of it.
+fn done(leave: &Leave, parts: usize, took: Duration, as_json: bool) -> String {
+    let (cell, seconds) = (leave.cell, took.as_secs_f64());
+    let state = match (leave.is_undone, leave.is_absorbed) {
+        (true, _) => "stays",
+        (false, true) => "absorbed",
+        (false, false) => "drained",
+    };
+    if as_json {
+        return json!({ "cell": cell, "state": state, "ranges": parts, "seconds": seconds })
+            .to_string();
+    }
+    let ranges = plural(parts, "range");
+    match state {
+        "stays" => format!("cell {cell} stays in the ring"),
+        _ => format!(
+            "cell {cell} is {state}: {ranges} in {seconds:.1} s; volvox ctl stop {cell} ends it"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map::Range;
+    use super::super::survey::{Answer, Asked, Memory};
+    use super::*;
+
+    fn leave(is_absorbed: bool) -> Leave {
+        let wait = Duration::from_secs(1);
+        Leave { cell: 2, is_absorbed, is_forced: false, is_undone: false, wait }
+    }
+
+    fn ring() -> Map {
+        let cells = [1, 2, 3].map(|cell| (cell, Member { start: 7, ..Member::default() })).into();
+        let range =
+            |id: u32| Range { id, primary: id, copies: vec![id % 3 + 1], ..Range::default() };
+        Map { copies_wanted: 2, cells, ranges: [1, 2, 3].map(range).into(), ..Map::default() }
+    }
+
+    #[test]
+    fn how_far_it_is_follows_from_the_map() {
+        let (mut map, drain, absorb) = (ring(), leave(false), leave(true));
+        assert_eq!(drain.progress(&map, 7), Ok(Progress::Open));
+        let again = drain.progress(&map, 6).expect_err("another life");
+        assert!(again.contains("has started again"), "{again}");
+        map.cells.get_mut(&2).expect("it is there").leaves = Some("drained".to_owned());
+        assert_eq!(drain.progress(&map, 7), Ok(Progress::Leaves(2, 0)));
+        assert_eq!(absorb.progress(&map, 7), Ok(Progress::Open), "it is ordered anew");
+        assert_eq!(
+            Leave { is_undone: true, ..drain.clone() }.progress(&map, 7),
+            Ok(Progress::Open)
+        );
+        (map.ranges[0].copies[0], map.ranges[1].primary) = (3, 1);
+        assert_eq!(drain.progress(&map, 7), Ok(Progress::Over));
+        map.cells.get_mut(&2).expect("it is there").leaves = Some("absorbed".to_owned());
+        assert!(drain.progress(&map, 7).is_err());
+        assert_eq!(absorb.progress(&map, 7), Ok(Progress::Over));
+        map.ranges[1].is_absorbed = true;
+        assert_eq!(absorb.progress(&map, 7), Ok(Progress::Leaves(0, 1)));
+        map.ranges.truncate(1);
+        map.ranges[0].is_absorbed = true;
+        assert_eq!(absorb.progress(&map, 7), Ok(Progress::Over), "there is no other one");
+    }
+
+    #[test]
+    fn what_speaks_against_it_has_figures() {
+        let map = ring();
+        let asked = |id: u32, item_bytes| {
+            let memory = Memory { limit: 1 << 20, item_bytes, ..Memory::default() };
+            let answer = Answer { map: map.clone(), memory, time_s: 0, evictions: 0 };
+            (id, Asked { at: String::new(), answer: Ok(answer) })
+        };
+        let survey = |sizes: &[(u32, u64)]| {
+            let cells = sizes.iter().map(|(id, bytes)| asked(*id, *bytes)).collect();
+            Survey { map: map.clone(), cells }
+        };
+        let says = |sizes: &[(u32, u64)]| obstacle(&survey(sizes), 2).unwrap_or_default();
+        assert_eq!(says(&[(1, 0), (2, 9), (3, 0)]), "");
+        assert_eq!(says(&[(2, 9)]), "no other cell is left that could take what it has");
+        let few = says(&[(1, 0), (2, 9)]);
+        assert_eq!(few, "1 cell would be left, and each range should have 2 copies");
+        let full = says(&[(1, 1 << 20), (2, 9), (3, 1 << 20)]);
+        assert!(full.starts_with("it has 9 B, and the others have room for 0 B"), "{full}");
+        let mut short = survey(&[(1, 0), (2, 9), (3, 0)]);
+        short.map.ranges[1].copies.clear();
+        let why = obstacle(&short, 2).unwrap_or_default();
+        assert_eq!(why, "range 2 lacks a copy: wait until it has one");
+    }
+
+    #[test]
+    fn what_is_said_in_the_end_is_a_line_or_an_object() {
+        let line = done(&leave(false), 2, Duration::from_millis(1500), false);
+        assert_eq!(line, "cell 2 is drained: 2 ranges in 1.5 s; volvox ctl stop 2 ends it");
+        let object = done(&leave(true), 2, Duration::from_millis(1500), true);
+        assert!(object.contains("\"state\":\"absorbed\""), "{object}");
+        assert_eq!(leave(true).words(7), "leave 2 7 absorbed");
+        assert_eq!(Leave { is_forced: true, ..leave(false) }.words(7), "leave 2 7 drained forced");
+        assert_eq!(Leave { is_undone: true, ..leave(false) }.words(7), "stay 2 7");
+    }
+}
