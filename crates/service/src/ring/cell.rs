@@ -110,6 +110,13 @@ pub enum Finding {
     Flushes(Flushing),
     /// It begins to lead something, as soon as it may answer.
     Begins,
+    /// An operator wants this cell to begin again: to leave, to end, and to start.
+    Restarts {
+        /// This cell.
+        cell: CellId,
+        /// Its life.
+        life: Incarnation,
+    },
     /// A range that is to be handed over is sealed: this cell does not serve it any more, and all
     /// copies have all of it. [`Keeper::unseal`](super::Keeper::unseal) has it served again.
     Sealed {

@@ -4,6 +4,7 @@
 //! forgive RANGE EPOCH CONFIG                  move RANGE EPOCH CONFIG CELL [FROM]
 //! divide RANGE EPOCH CONFIG SLICE CELL        recover VERSION
 //! leave CELL START drained|absorbed [forced]  stay CELL START
+//! restart START                               of the cell that is asked
 //! ```
 //!
 //! `OK` means that it is proposed, or looked into: it is refused later where the member knows
@@ -21,6 +22,7 @@ pub(super) fn give(ring: &RingCell, mut words: Words<'_>, out: &mut Vec<u8>) -> 
         Some(b"divide") => divide(&mut words),
         Some(b"leave") => leave(&mut words),
         Some(b"stay") => stay(&mut words),
+        Some(b"restart") => restart(ring, &mut words),
         Some(b"recover") => recover(&mut words),
         _ => return false,
     };
@@ -69,6 +71,11 @@ fn stay(words: &mut Words<'_>) -> Option<Finding> {
     Some(Finding::Leaves { cell, life, how: None })
 }
 
+fn restart(ring: &RingCell, words: &mut Words<'_>) -> Option<Finding> {
+    let life = Incarnation(number(words.next()?)?);
+    Some(Finding::Restarts { cell: ring.identity.cell, life })
+}
+
 fn recover(words: &mut Words<'_>) -> Option<Finding> {
     Some(Finding::Recovers { version: number(words.next()?)? })
 }
@@ -100,14 +107,17 @@ fn pass_on(ring: &RingCell, finding: Finding, out: &mut Vec<u8>) {
             let at = order.at();
             (map.range(at.range).is_some_and(|range| range.stamp() == at), "range")
         }
-        Finding::Leaves { cell, life, .. } => {
+        Finding::Leaves { cell, life, .. } | Finding::Restarts { cell, life } => {
             let known = map.cells.get(cell).map(|cell| cell.started.incarnation);
             (known == Some(*life), "cell")
         }
         Finding::Recovers { version } => (map.version == *version, "map"),
         _ => (true, "ring"),
     };
-    if !ring.cell.options().allow_flush {
+    let options = ring.cell.options();
+    if matches!(finding, Finding::Restarts { .. }) && !options.allow_shutdown {
+        out.extend_from_slice(reply::SHUTDOWN_DISABLED);
+    } else if !options.allow_flush {
         out.extend_from_slice(reply::FLUSH_DISABLED);
     } else if !stands {
         let line = format!("CLIENT_ERROR the {what} has changed; look again\r\n");

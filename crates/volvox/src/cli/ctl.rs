@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::ctl::{Division, Leave, Question, Wanted};
+use crate::ctl::{Division, Leave, Question, Restart, Wanted};
 
 /// The longest time-out and the longest pause, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
@@ -120,6 +120,22 @@ enum CtlCommand {
     ///
     /// Example: volvox ctl absorb 4 && volvox ctl stop 4
     Absorb(LeaveArgs),
+    /// Have cells begin again, one after the other, each with the program that stands now where its
+    /// own one stood; each is emptied before, and takes its place again
+    ///
+    /// The cells must allow it: protocol.allow_shutdown. It stops at the first fault, and says how
+    /// to go on. Example: volvox ctl restart
+    Restart {
+        /// The numbers of the cells, in this order; without, all of them
+        #[arg(value_parser = number)]
+        cells: Vec<u32>,
+        /// Whatever speaks against it: items may be evicted, and ranges may have fewer copies
+        #[arg(long)]
+        force: bool,
+        /// How long to wait for each cell
+        #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+        wait: Duration,
+    },
     /// Begin a range again empty whose copies are all lost
     Forgive {
         /// Its number, as ctl ring shows it
@@ -261,6 +277,9 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Move { range, cell, wait } => Question::Move { range, cell, wait },
             CtlCommand::Divide { cell, range, to, wait } => {
                 Question::Divide(Division { cell, range, to, wait })
+            }
+            CtlCommand::Restart { cells, force: is_forced, wait } => {
+                Question::Restart(Restart { cells, is_forced, wait })
             }
             CtlCommand::Drain(args) => args.question(false),
             CtlCommand::Absorb(args) => args.question(true),

@@ -38,13 +38,30 @@ enum Progress {
     Over,
 }
 
-/// Has a cell emptied, or has it stay, and waits for that.
+/// Has a cell emptied, or has it stay, waits for that, and says what has come of it.
 pub(super) fn leave(
     survey: &Survey,
     leave: &Leave,
     wanted: &Wanted,
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
+    let start = Instant::now();
+    carry_out(survey, leave, wanted, &Interrupt::watch()?)?;
+    let parts = parts(&survey.map, leave.cell);
+    writeln!(out, "{}", done(leave, parts, start.elapsed(), wanted.json))?;
+    Ok(0)
+}
+
+/// Has a cell emptied, or has it stay, and waits for that.
+///
+/// # Errors
+/// What speaks against it, or how far it has come in the time that it was given.
+pub(super) fn carry_out(
+    survey: &Survey,
+    leave: &Leave,
+    wanted: &Wanted,
+    interrupt: &Interrupt,
+) -> Result<(), Box<dyn Error>> {
     let cell = leave.cell;
     let known = survey.map.cells.get(&cell).filter(|it| !it.is_witness);
     let start = known.ok_or_else(|| format!("cell {cell}: the ring has none; see ctl ring"))?.start;
@@ -59,16 +76,13 @@ pub(super) fn leave(
     let mut client = Client::connect(&asked.at, wanted.timeout)?;
     let mut of_cell =
         survey.cells.get(&cell).and_then(|it| Client::connect(&it.at, wanted.timeout).ok());
-    let parts = parts(&survey.map, cell);
     let (begin, mut asked_at, mut shown) = (Instant::now(), None::<Instant>, Shown::default());
-    let interrupt = Interrupt::watch()?;
     loop {
         let map = Map::parse(&client.stats("ring")?)?;
         let progress = leave.progress(&map, start)?;
         if progress == Progress::Over {
             shown.show("");
-            writeln!(out, "{}", done(leave, parts, begin.elapsed(), wanted.json))?;
-            return Ok(0);
+            return Ok(());
         }
         let held = of_cell.as_mut().and_then(|it| it.stats("").ok());
         let held = held.and_then(|it| super::report::find::<u64>(&it, "bytes").ok());

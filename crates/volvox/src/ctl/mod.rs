@@ -11,13 +11,14 @@
 //!               +--> moving    a cell leads a range, and no client notices
 //!               +--> dividing  a range becomes two, and a spare leads one of them
 //!               +--> leaving   other cells take all that a cell has
+//!               +--> restarting  one cell after the other is emptied and begins again
 //!               +--> forgive   a range that is lost begins again empty
 //!               +--> recover   a cell goes on as the only voter
 //!
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `move`, `divide`, `drain`, `absorb`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard`
+//! Only `move`, `divide`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard`
 //! and `tier policy` change anything. Each answer is a table or JSON. A cell that does not answer
 //! within the time-out is part of the answer, with the reason.
 
@@ -37,6 +38,7 @@ mod picture;
 mod progress;
 mod recover;
 mod report;
+mod restarting;
 mod ring;
 mod stop;
 mod style;
@@ -54,7 +56,7 @@ use std::time::Duration;
 use style::Style;
 use survey::Survey;
 
-pub use wanted::{Division, Leave, Question, Wanted};
+pub use wanted::{Division, Leave, Question, Restart, Wanted};
 
 /// Answers a question.
 ///
@@ -104,6 +106,7 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         Question::Divide(division) => {
             return dividing::divide(&take()?, division, wanted, out);
         }
+        Question::Restart(restart) => return restarting::restart(restart, wanted, out),
         Question::Leave(leave) => return leaving::leave(&take()?, leave, wanted, out),
         Question::Forgive { range, is_certain } => {
             return forgive::forgive(&take()?, (*range, *is_certain), wanted, out);

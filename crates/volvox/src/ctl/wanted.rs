@@ -30,6 +30,17 @@ pub struct Leave {
     pub wait: Duration,
 }
 
+/// That cells begin again, one after the other.
+#[derive(Clone, Debug)]
+pub struct Restart {
+    /// The cells; none: all.
+    pub cells: Vec<u32>,
+    /// Whether each is emptied whatever speaks against it.
+    pub is_forced: bool,
+    /// How long one cell is waited for.
+    pub wait: Duration,
+}
+
 /// A question, and who is asked.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -85,6 +96,8 @@ pub enum Question {
     Divide(Division),
     /// That other cells take all that a cell has.
     Leave(Leave),
+    /// That cells begin again, one after the other.
+    Restart(Restart),
     /// That a range whose copies are all lost begins again empty.
     Forgive {
         /// The range.

@@ -22,6 +22,8 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, setsid};
 
 use crate::config::environment::DAEMON_STAGE;
 
+/// The stage of a child that has begun again: it has a session of its own already.
+pub(super) const AGAIN: &str = "again";
 /// What the child writes to the pipe once it listens.
 const READY: &[u8] = b"ready\n";
 /// How long the parent waits for it. To touch a large memory takes long.
@@ -63,8 +65,10 @@ impl Announcement {
 /// # Errors
 /// That the child cannot be started, or does not listen in time; then it is killed.
 pub fn split() -> io::Result<Stage> {
-    if env::var_os(DAEMON_STAGE).is_some() {
-        setsid()?;
+    if let Some(stage) = env::var_os(DAEMON_STAGE) {
+        if stage != AGAIN {
+            setsid()?;
+        }
         return Ok(Stage::Child(Announcement(())));
     }
     let mut words = env::args_os();

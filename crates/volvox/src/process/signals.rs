@@ -4,6 +4,7 @@
 //! |---|---|
 //! | SIGINT | stop at once; replies that are composed are still sent |
 //! | SIGTERM | leave the ring, if the cell is in one, and stop then |
+//! | SIGUSR2 | the same, and begin again, with the program that stands now where this one stood |
 //! | SIGUSR1 | drain: accept no new clients, close each between two requests, and stop then |
 //! | SIGHUP | read the file of users again, as memcached does, and open the log file again |
 //!
@@ -13,7 +14,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
 use signal_hook::iterator::{Handle, Signals as Source};
 use signal_hook::low_level::raise;
@@ -25,6 +26,8 @@ pub enum Request {
     Stop,
     /// Leave the ring, and stop then.
     Leave,
+    /// The same, and begin again.
+    Restart,
     /// Stop when each client is between two requests.
     Drain,
     /// Read the files again.
@@ -40,6 +43,7 @@ impl Request {
         raise(match self {
             Self::Stop => SIGINT,
             Self::Leave => SIGTERM,
+            Self::Restart => SIGUSR2,
             Self::Drain => SIGUSR1,
             Self::Reload => SIGHUP,
         })
@@ -62,7 +66,7 @@ impl Signals {
         for signal in [SIGTERM, SIGINT, SIGUSR1] {
             flag::register(signal, ends.clone())?;
         }
-        let source = Source::new([SIGTERM, SIGINT, SIGUSR1, SIGHUP])?;
+        let source = Source::new([SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGHUP])?;
         Ok(Self { source, ends })
     }
 
@@ -107,6 +111,7 @@ impl Closer {
 fn meaning(signal: i32) -> Request {
     match signal {
         SIGTERM => Request::Leave,
+        SIGUSR2 => Request::Restart,
         SIGUSR1 => Request::Drain,
         SIGHUP => Request::Reload,
         _ => Request::Stop,
@@ -120,7 +125,9 @@ mod tests {
     #[test]
     fn raised_requests_arrive() {
         let mut signals = Signals::new().expect("signals can be handled");
-        for request in [Request::Drain, Request::Reload, Request::Leave, Request::Stop] {
+        for request in
+            [Request::Drain, Request::Reload, Request::Leave, Request::Restart, Request::Stop]
+        {
             request.raise().expect("signals can be raised");
             assert_eq!(signals.wait(), Some(request));
         }

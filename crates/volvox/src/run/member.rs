@@ -25,6 +25,7 @@ use super::keeping::{Keeping, KeepingThread};
 use super::repeats::Repeats;
 use super::tier::TierThreads;
 use crate::config::{self, Settings};
+use crate::process::Request;
 
 /// Where random bytes come from.
 const RANDOM: &str = "/dev/urandom";
@@ -148,6 +149,11 @@ impl Joining {
             Finding::Ordered(order) => find_by(&finds, Seen::Ordered(order)),
             Finding::Leaves { cell, life, how } => {
                 find_by(&finds, Seen::Leaves { cell, life, how });
+            }
+            Finding::Restarts { .. } => {
+                if let Err(error) = Request::Restart.raise() {
+                    broken.warn(&format!("it does not begin again: {error}"));
+                }
             }
             Finding::Sealed { at } => find_by(&finds, Seen::Sealed { at }),
             Finding::Begins => find_by(&finds, Seen::Begins),

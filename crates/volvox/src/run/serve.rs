@@ -27,7 +27,7 @@ use super::startup;
 use super::tier::{Below, LOADERS, TierThreads};
 use crate::config::{EffectLog, Loaded, Settings};
 use crate::memcached::{COMPATIBLE_VERSION, stats_settings};
-use crate::process::{self, Closer, Request, Stage};
+use crate::process::{self, Closer, Program, Request, Stage};
 
 /// `cache_memlimit` can raise the limit to this multiple of the limit at start.
 const LIMIT_GROWTH: u64 = 4;
@@ -86,7 +86,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     launch.listening(&addresses, &lines)?;
     let (remote, closer) = (server.remote(), launch.signals.closer());
     let end = thread::Builder::new().name("end".to_owned()).spawn(move || end(server, closer))?;
-    let mut is_leaving = false;
+    let (program, mut is_leaving, mut begins_again) = (Program::of_process(), false, false);
     // Until the server has ended, a drain can still be stopped.
     while let Some(request) = launch.signals.wait() {
         match request {
@@ -95,17 +95,25 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
                 tracing::info!("draining: no new clients; closes each between two of its requests");
                 remote.drain(DRAIN_LIMIT);
             }
-            Request::Leave if let Some(member) = member.as_ref().filter(|_| !is_leaving) => {
+            Request::Leave | Request::Restart
+                if let Some(member) = member.as_ref().filter(|_| !is_leaving) =>
+            {
                 is_leaving = true;
+                begins_again = request == Request::Restart;
                 leaves(member, launch.loaded.settings.ring.drain_s, remote.clone())?;
             }
-            Request::Leave | Request::Stop => {
+            Request::Leave | Request::Restart | Request::Stop => {
+                begins_again = request == Request::Restart;
                 tracing::info!("stopping");
                 remote.stop();
             }
         }
     }
     end.join().unwrap_or_else(|panic| resume_unwind(panic));
+    if begins_again {
+        drop((member, tier, launch));
+        return Err(format!("cannot begin again: {}", program?.begin_again()).into());
+    }
     Ok(0)
 }
 

@@ -170,6 +170,31 @@ fn a_cell_that_is_ended_gives_away_all_that_it_has_and_takes_its_place_again() {
 }
 
 #[test]
+fn all_cells_begin_again_one_after_the_other_and_clients_of_the_others_go_on() {
+    let ring = Ring::start_with("rolls", CELLS, &[], &["--allow-shutdown"]);
+    let other = |cell: usize| ring.clients[(cell + 1) % CELLS];
+    for cell in 0..CELLS {
+        let mut asked = Client::connect(other(cell));
+        let clients: Vec<_> =
+            (0..CELLS).filter(|it| *it != cell).map(|it| ring.clients[it]).collect();
+        under_load_of(&clients, |_, _| {
+            let number = (cell + 1).to_string();
+            assert_eq!(
+                ctl(other(cell), &["restart", &number])["cell"].as_u64(),
+                Some(cell as u64 + 1)
+            );
+        });
+        let report = asked.list("stats ring");
+        assert!(
+            report.iter().any(|it| *it == format!("STAT cell:{}:start 2", cell + 1)),
+            "{report:#?}"
+        );
+        assert_eq!(of_range(&report, cell + 1, "primary"), cell as u64 + 1);
+        (1..=CELLS).for_each(|range| is_whole(&report, range));
+    }
+}
+
+#[test]
 fn a_cell_is_absorbed_and_another_one_emptied_while_clients_go_on() {
     let ring = Ring::start_with("absorbs", 4, &[], &[]);
     let mut asked = Client::connect(ring.clients[0]);

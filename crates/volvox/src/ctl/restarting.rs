@@ -1,0 +1,154 @@
+//! `ctl restart`: one cell after the other is emptied, begins again with the program that stands in
+//! the place of its own, and takes its place again. No client of another cell sees an error.
+//!
+//! It stops at the first fault, and says how to go on.
+
+use std::error::Error;
+use std::io::Write;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::client::{Client, NoAnswer};
+use super::interrupt::Interrupt;
+use super::leaving;
+use super::map::Map;
+use super::progress::Shown;
+use super::survey::Survey;
+use super::wanted::{Leave, Restart, Wanted};
+
+/// How often it is looked how far a cell is.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Restarts cells, and says of each how long it took.
+pub(super) fn restart(
+    restart: &Restart,
+    wanted: &Wanted,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let survey = Survey::take(&wanted.servers, wanted.timeout)?;
+    let cells = chosen(&survey, &restart.cells)?;
+    let (mut shown, interrupt) = (Shown::default(), Interrupt::watch()?);
+    for (nth, cell) in cells.iter().enumerate() {
+        let start = Instant::now();
+        shown.show(&format!("cell {cell}: {} of {}", nth + 1, cells.len()));
+        let restarted = one(*cell, restart, wanted, &interrupt);
+        shown.show("");
+        if let Err(error) = restarted {
+            let rest: Vec<_> = cells[nth..].iter().map(u32::to_string).collect();
+            let rest = rest.join(" ");
+            return Err(format!("{error}; volvox ctl restart {rest} goes on").into());
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        match wanted.json {
+            true => writeln!(out, "{}", json!({ "cell": cell, "seconds": seconds }))?,
+            false => writeln!(out, "cell {cell} has started again, after {seconds:.1} s")?,
+        }
+        out.flush()?;
+    }
+    Ok(0)
+}
+
+/// The cells that are to start again: those that are named, or all.
+fn chosen(survey: &Survey, named: &[u32]) -> Result<Vec<u32>, String> {
+    let cells = survey.map.cells.iter().filter(|(_, cell)| !cell.is_witness);
+    let all: Vec<_> = cells.map(|(id, _)| *id).collect();
+    if let Some(other) = named.iter().find(|cell| !all.contains(cell)) {
+        return Err(format!("cell {other}: the ring has none; see ctl ring"));
+    }
+    let chosen = if named.is_empty() { all } else { named.to_vec() };
+    let silent = chosen.iter().find(|cell| survey.cells[cell].answer.is_err());
+    match silent {
+        Some(cell) => {
+            Err(format!("cell {cell} does not answer: name those that are to start again"))
+        }
+        None => Ok(chosen),
+    }
+}
+
+/// Empties `cell`, has it begin again, and waits until it has its place again.
+fn one(
+    cell: u32,
+    restart: &Restart,
+    wanted: &Wanted,
+    interrupt: &Interrupt,
+) -> Result<(), Box<dyn Error>> {
+    let begin = Instant::now();
+    let survey = Survey::take(&wanted.servers, wanted.timeout)?;
+    let (is_forced, wait) = (restart.is_forced, restart.wait);
+    let leave = Leave { cell, is_absorbed: false, is_forced, is_undone: false, wait };
+    leaving::carry_out(&survey, &leave, wanted, interrupt)?;
+    let asked = survey.cells.get(&cell).ok_or("the ring has no such cell")?;
+    let start = survey.map.cells[&cell].start;
+    let mut client = Client::connect(&asked.at, wanted.timeout)?;
+    client.send(&format!("stats ring restart {start}"))?;
+    match client.next_line()?.as_str() {
+        "OK" => {}
+        line => {
+            let what = "set protocol.allow_shutdown; it is emptied: ctl drain --undo has it stay";
+            return Err(format!("cell {cell}: {line}; {what}").into());
+        }
+    }
+    let other = survey.answers().find(|(id, ..)| *id != cell).ok_or("no other cell answers")?.1;
+    let mut client = Client::connect(&other.at, wanted.timeout)?;
+    loop {
+        let map = Map::parse(&client.stats("ring")?)?;
+        let Some(missing) = missing(&map, cell, start) else { break };
+        if begin.elapsed() >= wait || interrupt.has_come() {
+            let seconds = begin.elapsed().as_secs_f64();
+            return Err(format!("cell {cell}: {missing}, after {seconds:.1} s").into());
+        }
+        sleep(LOOK);
+    }
+    match Client::connect(&asked.at, wanted.timeout).and_then(|mut it| it.stats("ring")) {
+        Ok(_) => Ok(()),
+        Err(NoAnswer::Line(line)) => Err(format!("cell {cell}: {line}").into()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What is missing until `cell`, which had this `start`, has its place again.
+fn missing(map: &Map, cell: u32, start: u64) -> Option<String> {
+    let known = map.cells.get(&cell);
+    if known.is_none_or(|it| it.start <= start || it.is_heard == Some(false)) {
+        return Some("it has not started again".to_owned());
+    }
+    let is_away = |range: &&super::map::Range| range.home == Some(cell);
+    if let Some(range) = map.ranges.iter().find(is_away) {
+        return Some(format!("range {} has not come back to it", range.id));
+    }
+    map.short().next().map(|range| format!("range {} lacks a copy", range.id))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map::{Member, Range};
+    use super::*;
+
+    #[test]
+    fn a_cell_has_its_place_again_once_its_ranges_are_back_and_none_lacks_a_copy() {
+        let cells = [1, 2].map(|cell| (cell, Member { start: 3, ..Member::default() })).into();
+        let range = |id, copies: &[u32]| Range {
+            id,
+            primary: 1,
+            copies: copies.to_vec(),
+            ..Range::default()
+        };
+        let mut map = Map {
+            copies_wanted: 2,
+            cells,
+            ranges: vec![range(1, &[2]), range(2, &[])],
+            ..Map::default()
+        };
+        map.ranges[0].home = Some(2);
+        assert_eq!(missing(&map, 2, 3).as_deref(), Some("it has not started again"));
+        assert_eq!(missing(&map, 2, 2).as_deref(), Some("range 1 has not come back to it"));
+        map.ranges[0].home = Some(1);
+        assert_eq!(missing(&map, 2, 2).as_deref(), Some("range 2 lacks a copy"));
+        map.ranges[1].copies.push(2);
+        assert_eq!(missing(&map, 2, 2), None);
+        map.cells.get_mut(&2).expect("it is there").is_heard = Some(false);
+        assert!(missing(&map, 2, 2).is_some());
+    }
+}
