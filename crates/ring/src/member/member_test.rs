@@ -5,7 +5,9 @@ use super::event::{Effect, Event, Heartbeat, Memory, Order, Outcome};
 use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::state::{LOST_NS, Member};
 use crate::ids::{CellId, Incarnation, RangeId};
-use crate::map::{Addresses, Command, Division, Map, Refusal, Stamp, Started, Verdict, Why};
+use crate::map::{
+    Addresses, Command, Division, Leaving, Map, Refusal, Stamp, Started, Verdict, Why,
+};
 use base::Now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -1203,4 +1205,151 @@ fn what_a_cell_with_a_newer_map_says_raises_no_second() {
         member.handle(heard, now, &mut Vec::new());
         assert_eq!(member.ceiling_s(), shown, "{newer} {second}");
     }
+}
+
+impl Cells {
+    /// What is sealed and learned comes to its end, until nothing is ordered any more.
+    fn carry_out(&mut self) {
+        for _ in 0..20 {
+            let version = self.map.version;
+            let all: Vec<_> = self.members.keys().copied().collect();
+            all.into_iter().for_each(|cell| self.event(cell, Event::Ready(version)));
+            self.run(2 * BEAT_NS);
+            for range in self.map.ranges.clone() {
+                let at = range.stamp();
+                if let Some(cell) = range.learner {
+                    self.event(range.primary, Event::CaughtUp { at, cell });
+                } else if range.is_to_be_sealed() {
+                    self.event(range.primary, Event::Sealed { at });
+                }
+            }
+        }
+        assert!(self.map.ranges.iter().all(|range| !range.is_ordered()), "{:#?}", self.map.ranges);
+        assert_eq!(self.map.fault(), None);
+    }
+
+    fn leave(&mut self, cell: CellId, is_absorbed: bool, is_forced: bool) {
+        let (how, life) = (Leaving { is_absorbed, is_forced }, Incarnation(1));
+        self.propose(cell, FIRST, Command::Leave { cell, life, how });
+        self.carry_out();
+    }
+}
+
+#[test]
+fn a_cell_that_leaves_is_replaced_everywhere_and_takes_its_place_again() {
+    let mut cells = Cells::new(4);
+    cells.run(SILENCE_NS);
+    cells.leave(A, false, false);
+    assert!(cells.map.ranges.iter().all(|range| !range.has(A) && range.copies.len() == 1));
+    assert_eq!((cells.map.ranges[0].home, cells.primary(FIRST)), (Some(A), B));
+    cells.end(A);
+    cells.run(LOST_NS);
+    cells.start_again(A);
+    cells.run(SILENCE_NS);
+    assert_eq!(cells.map.ranges[0].moves_to, None, "it is not heard for long");
+    cells.run(1_000_000_000);
+    assert_eq!(cells.map.ranges[0].moves_to, Some(A));
+    cells.carry_out();
+    assert_eq!((cells.map.ranges[0].home, cells.primary(FIRST)), (None, A));
+    assert!(cells.map.ranges.iter().all(|range| range.copies.len() == 1));
+}
+
+#[test]
+fn the_range_of_a_cell_that_is_absorbed_becomes_one_with_a_neighbour() {
+    let mut cells = Cells::new(4);
+    cells.run(SILENCE_NS);
+    let end = cells.map.ranges[2].end;
+    cells.leave(B, true, false);
+    let ranges = &cells.map.ranges;
+    assert!(ranges.iter().all(|range| !range.has(B) && range.copies.len() == 1), "{ranges:#?}");
+    // Its copy leads the next range.
+    let joined = &ranges[1];
+    assert_eq!((ranges.len(), joined.primary, joined.end), (3, C, end));
+    assert!(!joined.is_absorbed && joined.home.is_none());
+    // Two neighbours are absorbed at the same time.
+    let mut cells = Cells::new(4);
+    cells.run(SILENCE_NS);
+    let (how, life) = (Leaving { is_absorbed: true, is_forced: false }, Incarnation(1));
+    cells.propose(B, FIRST, Command::Leave { cell: B, life, how });
+    cells.leave(C, true, false);
+    let ranges = &cells.map.ranges;
+    assert_eq!(ranges.len(), 2, "{ranges:#?}");
+    assert!(ranges.iter().all(|range| !range.has(B) && !range.has(C) && !range.is_absorbed));
+}
+
+/// Nothing that is not absorbed is beside them.
+#[test]
+fn two_absorbed_ranges_do_not_change_places() {
+    let mut map = formed(2);
+    let (started, d) = (map.cells[&A].started, CellId(4));
+    for token in [8, 9] {
+        map.apply(&Command::Join { token, started });
+    }
+    for (range, primary, copy) in [(0, C, d), (1, d, C)] {
+        let range = &mut map.ranges[range];
+        (range.primary, range.copies, range.is_absorbed) = (primary, vec![copy], true);
+    }
+    let mut cells = Cells::with(map, Vec::new());
+    cells.run(SILENCE_NS);
+    cells.carry_out();
+    assert_eq!((cells.map.ranges.len(), cells.primary(FIRST)), (1, d), "{:#?}", cells.map.ranges);
+}
+
+/// There is no other cell that could be a copy.
+#[test]
+fn a_copy_that_leaves_stays_one_where_nobody_can_replace_it_unless_it_is_forced() {
+    for is_forced in [false, true] {
+        let mut cells = Cells::new(2);
+        cells.run(SILENCE_NS);
+        cells.leave(A, false, is_forced);
+        for range in &cells.map.ranges {
+            let copies: &[CellId] = if is_forced { &[] } else { &[A] };
+            assert_eq!((range.primary, &range.copies[..]), (B, copies), "{is_forced}");
+        }
+    }
+}
+
+/// What a union makes of the ranges, their copies must have begun with: one that has not would not
+/// know what it has.
+#[test]
+fn two_ranges_are_not_to_become_one_before_their_copies_have_begun() {
+    let mut cells = Cells::new(3);
+    cells.run(SILENCE_NS);
+    cells.carry_out();
+    let at = |cells: &Cells, range: usize| cells.map.ranges[range].stamp();
+    // Both are led by B, and copied by C.
+    for (cell, from) in [(B, None), (C, Some(A))] {
+        let at = at(&cells, 0);
+        cells.event(A, Event::Ordered(Order::Move { at, cell, from }));
+        cells.carry_out();
+    }
+    let unites = Order::Unite { at: at(&cells, 0), with: at(&cells, 1) };
+    cells.event(C, Event::Ready(0));
+    cells.run(2 * BEAT_NS);
+    cells.event(B, Event::Ordered(unites));
+    assert!(!cells.map.ranges[0].is_ordered(), "its copy has not begun");
+    let version = cells.map.version;
+    cells.event(C, Event::Ready(version));
+    cells.run(2 * BEAT_NS);
+    cells.event(C, Event::Ordered(unites));
+    assert!(!cells.map.ranges[0].is_ordered(), "it does not lead them");
+    cells.event(B, Event::Ordered(unites));
+    assert!(cells.map.ranges[..2].iter().all(|range| range.is_ordered()));
+    // One alone is sealed.
+    let [lower, upper] = [at(&cells, 0), at(&cells, 1)];
+    cells.event(B, Event::Sealed { at: lower });
+    cells.run(BEAT_NS);
+    assert_eq!(cells.map.ranges.len(), 3);
+    // It is certain that it comes to nothing: both are served again.
+    cells.holds_proposals = true;
+    cells.event(B, Event::Sealed { at: upper });
+    cells.event(B, Event::Proposed { range: lower.range, outcome: Outcome::Unavailable });
+    assert_eq!(cells.unsealed, [(B, lower), (B, upper)]);
+    cells.holds_proposals = false;
+    cells.run(BEAT_NS);
+    cells.carry_out();
+    let merged = &cells.map.ranges[0];
+    assert_eq!((cells.map.ranges.len(), merged.primary, &merged.copies[..]), (2, B, &[C][..]));
+    assert!(merged.epoch > lower.epoch.max(upper.epoch));
+    assert!(cells.may_answer(B, merged.id), "it waits for no lease");
 }

@@ -120,6 +120,8 @@ enum CtlCommand {
     ///
     /// Example: volvox ctl absorb 4 && volvox ctl stop 4
     Absorb(LeaveArgs),
+    /// Show what is under way: cells that leave, and ranges that move, are divided, or become one
+    Ops,
     /// Have cells begin again, one after the other, each with the program that stands now where its
     /// own one stood; each is emptied before, and takes its place again
     ///
@@ -278,6 +280,7 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Divide { cell, range, to, wait } => {
                 Question::Divide(Division { cell, range, to, wait })
             }
+            CtlCommand::Ops => Question::Operations,
             CtlCommand::Restart { cells, force: is_forced, wait } => {
                 Question::Restart(Restart { cells, is_forced, wait })
             }

@@ -4,6 +4,7 @@
 //! wanted --> survey: `stats ring` of every cell that the newest map names (client, map)
 //!               |
 //!               +--> ring      what there is, what is wrong, what the end of a cell would cost
+//!               +--> ops       what is under way
 //!               +--> who_has   which cells hold a key
 //!               +--> keys      every key once
 //!               +--> log       what has changed, and why
@@ -34,6 +35,7 @@ mod log;
 mod loss;
 mod map;
 mod moving;
+mod ops;
 mod picture;
 mod progress;
 mod recover;
@@ -106,6 +108,7 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         Question::Divide(division) => {
             return dividing::divide(&take()?, division, wanted, out);
         }
+        Question::Operations => ops::print(&take()?, wanted.json, out)?,
         Question::Restart(restart) => return restarting::restart(restart, wanted, out),
         Question::Leave(leave) => return leaving::leave(&take()?, leave, wanted, out),
         Question::Forgive { range, is_certain } => {

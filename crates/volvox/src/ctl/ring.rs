@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::loss::{Loss, losses};
 use super::map::{Map, Member, Range};
+use super::ops::operations;
 use super::picture::picture;
 use super::style::{Style, Tone};
 use super::survey::{Answer, Asked, Survey};
@@ -207,7 +208,7 @@ fn findings(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Vec<(Tone, String)
         let what = "its last copy has lost its journal, and nobody serves it: see ctl forgive";
         (Tone::Bad, format!("range {}: {what}", range.id))
     }));
-    lines.extend(map.ranges.iter().filter_map(ordered).map(|line| (Tone::Plain, line)));
+    lines.extend(operations(map).into_iter().map(|it| (Tone::Plain, it.text)));
     lines.extend(map.short().map(|range| (Tone::Warn, short(survey, range))));
     if map.losses > 0 {
         let lost = map.ranges.iter().filter(|range| range.losses > 0);
@@ -416,23 +417,6 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
         "witnesses": map.witnesses().map(of_witness).collect::<Vec<_>>(),
         "ranges": map.ranges.iter().map(range).collect::<Vec<_>>(),
     })
-}
-
-/// What is ordered of a range.
-fn ordered(range: &Range) -> Option<String> {
-    let id = range.id;
-    match (range.divides, range.moves_to, range.leaves) {
-        (Some((slice, cell)), ..) => {
-            Some(format!("range {id} is to be divided at slice {slice}, for cell {cell}"))
-        }
-        (None, Some(cell), None) => Some(format!("range {id} moves to cell {cell}")),
-        (None, Some(cell), Some(copy)) => {
-            Some(format!("range {id}: cell {cell} is to replace its copy cell {copy}"))
-        }
-        (None, None, _) => {
-            range.unites_with.map(|other| format!("range {id} becomes one with range {other}"))
-        }
-    }
 }
 
 #[cfg(test)]

@@ -94,6 +94,8 @@ pub enum Question {
     },
     /// That a range becomes two, of which a spare leads one.
     Divide(Division),
+    /// What is under way.
+    Operations,
     /// That other cells take all that a cell has.
     Leave(Leave),
     /// That cells begin again, one after the other.

@@ -135,6 +135,25 @@ mod tests {
     use ring::RangeId;
 
     #[test]
+    fn of_a_range_that_was_two_all_counts_only_where_both_count() {
+        use PartChange::{BeginsEmpty, Continues, Nothing, Stays};
+        let [one, two] = [CellId(1), CellId(2)];
+        let table = [
+            (Nothing, Nothing, Nothing),
+            (Continues, Continues, Continues),
+            (Stays(one), Stays(one), Stays(one)),
+            (Continues, Stays(one), Stays(one)),
+            (Stays(one), Continues, Stays(one)),
+            (Stays(one), Stays(two), BeginsEmpty),
+            (Continues, BeginsEmpty, BeginsEmpty),
+            (Nothing, BeginsEmpty, BeginsEmpty),
+        ];
+        for (lower, upper, change) in table {
+            assert_eq!(lower.of_both(upper), change, "{lower:?} {upper:?}");
+        }
+    }
+
+    #[test]
     fn what_a_map_changes_follows_from_what_was_copied_of_whom_and_when() {
         use PartChange::{BeginsEmpty, Continues, Joins, Nothing, Stays};
         let [one, two] = [CellId(1), CellId(2)];
