@@ -61,6 +61,10 @@ pub(crate) fn illness(cells: &Cells, scene: &Scene) -> Option<String> {
             return Some(format!("cell {} does not serve range {}", range.primary, range.id));
         }
     }
+    let running = cells.machines.iter().filter_map(|machine| machine.process.as_ref());
+    if let Some(process) = running.clone().find(|process| !process.ring.leads_by_map()) {
+        return Some(format!("cell {} leads what is no range any more", process.life.cell + 1));
+    }
     let late = cells
         .machines
         .iter()

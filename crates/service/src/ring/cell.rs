@@ -338,6 +338,14 @@ impl RingCell {
         self.routes().version
     }
 
+    /// Whether each leadership that it keeps up is one of a range that it leads by its map.
+    #[must_use]
+    pub fn leads_by_map(&self) -> bool {
+        let (map, me) = (self.map(), self.identity.cell);
+        let led = map.ranges.iter().filter(|range| range.primary == me);
+        self.terms.count() <= led.count()
+    }
+
     /// Whether it leads `range` in its epoch, and has begun to.
     #[must_use]
     pub fn leads(&self, range: &ring::Range) -> bool {

@@ -114,6 +114,11 @@ impl Terms {
         levels
     }
 
+    /// How many terms are held.
+    pub(crate) fn count(&self) -> usize {
+        self.lock().iter().filter(|place| matches!(place, Place::Held(_))).count()
+    }
+
     /// Sets until when `term` may answer, if it is held.
     pub(crate) fn extend(&self, term: Term, until_ns: u64) {
         let places = self.lock();
