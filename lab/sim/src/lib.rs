@@ -54,7 +54,7 @@
 //! | `losing` | `cells`, `machine`, `scene` | what happens to what lies below the cells |
 //! | `checks` | `cells`, `scene` | what must be true of all cells |
 //! | `faults` | `cells`, `coordinator`, `losing`, `machine`, `scene` | what goes wrong, and when |
-//! | `operator` | `cells`, `dice`, `scene` | who has ranges handed over |
+//! | `operator` | `cells`, `coordinator`, `dice`, `scene` | who has ranges handed over, and cells leave |
 //! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `losing`, `machine`, `net`, `operator`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 

@@ -18,12 +18,13 @@ const PRODUCT: [&str; 15] = [
 /// Most lines of the product. Lower it when lines go; do not raise it for what could be shorter.
 /// The tier brought 9,000 of them, a ring above a bucket included, buckets 2,600, and the check of
 /// all that lies below 650; what readers and users of the ring and of `volvox ctl` have found,
-/// 700; hand-overs, also to who learns first, 500.
-const PRODUCT_MAX: usize = 60_500;
+/// 700; hand-overs, also to who learns first, 500; divisions, unions, cells that are drained,
+/// absorbed and restarted, and what operators see of that, 1,700.
+const PRODUCT_MAX: usize = 61_700;
 /// Most lines of everything else, likewise; 4,300 of them are the simulator of rings, 3,100 the
 /// proof of rings of processes, 1,700 that of the tier, and 200 that of ranges that move. It is on
 /// its way to 18,100.
-const OUTSIDE_MAX: usize = 32_100;
+const OUTSIDE_MAX: usize = 32_300;
 
 /// The lines of each crate, and of the two groups with their ceilings.
 pub struct Lines<'a> {

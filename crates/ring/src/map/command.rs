@@ -118,8 +118,8 @@ pub enum Command {
         /// Its start.
         started: Started,
     },
-    /// A cell leaves the ring while it runs: primaries give what it has to others. It begins nothing
-    /// new, until it starts again.
+    /// A cell leaves the ring while it runs: primaries give what it has to others. It begins
+    /// nothing new, until it starts again.
     Leave {
         /// The cell.
         cell: CellId,

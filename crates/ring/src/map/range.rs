@@ -76,7 +76,7 @@ pub struct Range {
     /// The neighbour with which it is to become one range. That one names this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unites_with: Option<RangeId>,
-    /// The cell that has led it until it ended or was emptied: it leads it again once it runs again.
+    /// The cell that has led it until it ended or was emptied: it leads it again once it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<CellId>,
     /// Whether the cell that has led it was absorbed: it is to become one with a neighbour.

@@ -24,7 +24,8 @@
 //! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
 //! | `keeping` | `cell`, `copies`, `flushed`, `jump`, `retries`, `routes`, `terms` | what follows from a new map |
 //! | `worker` | `cell`, `links`, `not_now`, `requests`, `retries` | the jobs and streams of one worker |
-//! | `report` | `cell`, `history` | `stats ring` |
+//! | `orders` | `cell` | what an operator wants, in words |
+//! | `report` | `orders`, `cell`, `history` | `stats ring` |
 //! | `handler` | `cell`, `links`, `report`, `requests`, `worker` | the handler of a worker |
 
 mod cell;

@@ -79,22 +79,22 @@ pub(super) fn carry_out(
     let (begin, mut asked_at, mut shown) = (Instant::now(), None::<Instant>, Shown::default());
     loop {
         let map = Map::parse(&client.stats("ring")?)?;
-        let progress = leave.progress(&map, start)?;
-        if progress == Progress::Over {
+        let now = progress(leave, &map, start)?;
+        if now == Progress::Over {
             shown.show("");
             return Ok(());
         }
         let held = of_cell.as_mut().and_then(|it| it.stats("").ok());
         let held = held.and_then(|it| super::report::find::<u64>(&it, "bytes").ok());
-        let text = progress.text(leave, held);
+        let text = now.text(leave, held);
         shown.show(&text);
         if begin.elapsed() >= leave.wait || interrupt.has_come() {
             shown.show("");
             let seconds = begin.elapsed().as_secs_f64();
-            return Err(format!("{text}, after {seconds:.1} s; {}", progress.remedy(leave)).into());
+            return Err(format!("{text}, after {seconds:.1} s; {}", now.remedy(leave)).into());
         }
-        if progress == Progress::Open && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
-            order(&mut client, &leave.words(start))?;
+        if now == Progress::Open && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
+            order(&mut client, &words(leave, start))?;
             asked_at = Some(Instant::now());
         }
         sleep(LOOK);
@@ -140,44 +140,41 @@ fn parts(map: &Map, cell: u32) -> usize {
     map.ranges.iter().filter(|range| range.has(cell)).count()
 }
 
-impl Leave {
-    fn words(&self, start: u64) -> String {
-        let cell = self.cell;
-        let how = if self.is_absorbed { "absorbed" } else { "drained" };
-        match (self.is_undone, self.is_forced) {
-            (true, _) => format!("stay {cell} {start}"),
-            (false, false) => format!("leave {cell} {start} {how}"),
-            (false, true) => format!("leave {cell} {start} {how} forced"),
-        }
+/// The order, in the words of `stats ring`.
+fn words(leave: &Leave, start: u64) -> String {
+    let cell = leave.cell;
+    let how = if leave.is_absorbed { "absorbed" } else { "drained" };
+    match (leave.is_undone, leave.is_forced) {
+        (true, _) => format!("stay {cell} {start}"),
+        (false, false) => format!("leave {cell} {start} {how}"),
+        (false, true) => format!("leave {cell} {start} {how} forced"),
     }
+}
 
-    /// How far it is by `map`.
-    ///
-    /// # Errors
-    /// That nothing comes of it any more.
-    fn progress(&self, map: &Map, start: u64) -> Result<Progress, String> {
-        let cell = self.cell;
-        let member = map.cells.get(&cell).filter(|member| member.start == start);
-        let member = member.ok_or_else(|| {
-            format!("cell {cell} has started again, and stays in the ring: see ctl ring")
-        })?;
-        if self.is_undone {
-            return Ok(if member.leaves.is_none() { Progress::Over } else { Progress::Open });
-        }
-        let is_alone = map.ranges.len() <= 1;
-        let absorbed = map.ranges.iter().filter(|range| range.is_absorbed && !is_alone).count();
-        Ok(match (member.leaves.as_deref(), parts(map, cell)) {
-            (None, _) => Progress::Open,
-            (Some("absorbed"), _) if !self.is_absorbed => {
-                return Err(format!("cell {cell} is being absorbed: --undo ends that"));
-            }
-            (Some("drained"), _) if self.is_absorbed => Progress::Open,
-            (Some(_), 0) if absorbed == 0 || !self.is_absorbed => Progress::Over,
-            (Some(_), parts) => {
-                Progress::Leaves(parts, if self.is_absorbed { absorbed } else { 0 })
-            }
-        })
+/// How far it is by `map`.
+///
+/// # Errors
+/// That nothing comes of it any more.
+fn progress(leave: &Leave, map: &Map, start: u64) -> Result<Progress, String> {
+    let cell = leave.cell;
+    let member = map.cells.get(&cell).filter(|member| member.start == start);
+    let member = member.ok_or_else(|| {
+        format!("cell {cell} has started again, and stays in the ring: see ctl ring")
+    })?;
+    if leave.is_undone {
+        return Ok(if member.leaves.is_none() { Progress::Over } else { Progress::Open });
     }
+    let is_alone = map.ranges.len() <= 1;
+    let absorbed = map.ranges.iter().filter(|range| range.is_absorbed && !is_alone).count();
+    Ok(match (member.leaves.as_deref(), parts(map, cell)) {
+        (None, _) => Progress::Open,
+        (Some("absorbed"), _) if !leave.is_absorbed => {
+            return Err(format!("cell {cell} is being absorbed: --undo ends that"));
+        }
+        (Some("drained"), _) if leave.is_absorbed => Progress::Open,
+        (Some(_), 0) if absorbed == 0 || !leave.is_absorbed => Progress::Over,
+        (Some(_), parts) => Progress::Leaves(parts, if leave.is_absorbed { absorbed } else { 0 }),
+    })
 }
 
 impl Progress {
@@ -255,26 +252,26 @@ mod tests {
     #[test]
     fn how_far_it_is_follows_from_the_map() {
         let (mut map, drain, absorb) = (ring(), leave(false), leave(true));
-        assert_eq!(drain.progress(&map, 7), Ok(Progress::Open));
-        let again = drain.progress(&map, 6).expect_err("another life");
+        assert_eq!(progress(&drain, &map, 7), Ok(Progress::Open));
+        let again = progress(&drain, &map, 6).expect_err("another life");
         assert!(again.contains("has started again"), "{again}");
         map.cells.get_mut(&2).expect("it is there").leaves = Some("drained".to_owned());
-        assert_eq!(drain.progress(&map, 7), Ok(Progress::Leaves(2, 0)));
-        assert_eq!(absorb.progress(&map, 7), Ok(Progress::Open), "it is ordered anew");
+        assert_eq!(progress(&drain, &map, 7), Ok(Progress::Leaves(2, 0)));
+        assert_eq!(progress(&absorb, &map, 7), Ok(Progress::Open), "it is ordered again");
         assert_eq!(
-            Leave { is_undone: true, ..drain.clone() }.progress(&map, 7),
+            progress(&Leave { is_undone: true, ..drain.clone() }, &map, 7),
             Ok(Progress::Open)
         );
         (map.ranges[0].copies[0], map.ranges[1].primary) = (3, 1);
-        assert_eq!(drain.progress(&map, 7), Ok(Progress::Over));
+        assert_eq!(progress(&drain, &map, 7), Ok(Progress::Over));
         map.cells.get_mut(&2).expect("it is there").leaves = Some("absorbed".to_owned());
-        assert!(drain.progress(&map, 7).is_err());
-        assert_eq!(absorb.progress(&map, 7), Ok(Progress::Over));
+        assert!(progress(&drain, &map, 7).is_err());
+        assert_eq!(progress(&absorb, &map, 7), Ok(Progress::Over));
         map.ranges[1].is_absorbed = true;
-        assert_eq!(absorb.progress(&map, 7), Ok(Progress::Leaves(0, 1)));
+        assert_eq!(progress(&absorb, &map, 7), Ok(Progress::Leaves(0, 1)));
         map.ranges.truncate(1);
         map.ranges[0].is_absorbed = true;
-        assert_eq!(absorb.progress(&map, 7), Ok(Progress::Over), "there is no other one");
+        assert_eq!(progress(&absorb, &map, 7), Ok(Progress::Over), "there is no other one");
     }
 
     #[test]
@@ -308,8 +305,11 @@ mod tests {
         assert_eq!(line, "cell 2 is drained: 2 ranges in 1.5 s; volvox ctl stop 2 ends it");
         let object = done(&leave(true), 2, Duration::from_millis(1500), true);
         assert!(object.contains("\"state\":\"absorbed\""), "{object}");
-        assert_eq!(leave(true).words(7), "leave 2 7 absorbed");
-        assert_eq!(Leave { is_forced: true, ..leave(false) }.words(7), "leave 2 7 drained forced");
-        assert_eq!(Leave { is_undone: true, ..leave(false) }.words(7), "stay 2 7");
+        assert_eq!(words(&leave(true), 7), "leave 2 7 absorbed");
+        assert_eq!(
+            words(&Leave { is_forced: true, ..leave(false) }, 7),
+            "leave 2 7 drained forced"
+        );
+        assert_eq!(words(&Leave { is_undone: true, ..leave(false) }, 7), "stay 2 7");
     }
 }

@@ -19,8 +19,8 @@
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `move`, `divide`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`, `tier flush`, `tier retry`, `tier discard`
-//! and `tier policy` change anything. Each answer is a table or JSON. A cell that does not answer
+//! Only `move`, `divide`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`, `tier flush`,
+//! `tier retry`, `tier discard` and `tier policy` change anything. Each answer is a table or JSON. A cell that does not answer
 //! within the time-out is part of the answer, with the reason.
 
 mod check;

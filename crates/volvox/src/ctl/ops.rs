@@ -1,5 +1,5 @@
-//! `ctl ops`: what is under way in the ring: cells that leave, and ranges that move, are divided, or
-//! become one.
+//! `ctl ops`: what is under way in the ring: cells that leave, and ranges that move, are divided,
+//! or become one.
 
 use std::io::{self, Write};
 

@@ -1,5 +1,5 @@
 //! The process begins again, with the program that stands now where its own one stood: so a cell
-//! is upgraded, whoever has started it, and keeps its number of a process.
+//! is upgraded by itself, and keeps its number of a process: what has started it need not know.
 
 use std::env;
 use std::io;

@@ -26,8 +26,8 @@ pub(super) fn leave(ring: &RingCell, limit: Duration) {
         }
         if start.elapsed() >= limit {
             tracing::warn!(
-                "this cell has a part in {parts} ranges still, after {seconds:.1} s (ring.drain_s): \
-                 their copies go on without it"
+                "this cell has a part in {parts} ranges still, after {seconds:.1} s \
+                 (ring.drain_s): their copies go on without it"
             );
             return;
         }
