@@ -128,7 +128,7 @@ fn obstacle(survey: &Survey, cell: u32) -> Option<String> {
     let (needs, room) = (answers(cell).map_or(0, used), left.iter().map(room).sum::<u64>());
     (needs > room).then(|| {
         format!(
-            "it has {}, and the others have room for {}: items would be evicted",
+            "what it has takes {}, and the others have room for {}: items would be evicted",
             bytes(needs),
             bytes(room)
         )
@@ -292,7 +292,7 @@ mod tests {
         let few = says(&[(1, 0), (2, 9)]);
         assert_eq!(few, "1 cell would be left, and each range should have 2 copies");
         let full = says(&[(1, 1 << 20), (2, 9), (3, 1 << 20)]);
-        assert!(full.starts_with("it has 9 B, and the others have room for 0 B"), "{full}");
+        assert!(full.starts_with("what it has takes 9, and the others have room for 0"), "{full}");
         let mut short = survey(&[(1, 0), (2, 9), (3, 0)]);
         short.map.ranges[1].copies.clear();
         let why = obstacle(&short, 2).unwrap_or_default();
