@@ -116,7 +116,7 @@ impl Subject {
                 tier::reads::CLAIMS,
                 tier::tests::CLAIMS,
             ],
-            Self::Move => &[moving::pause::CLAIMS],
+            Self::Move => &[moving::pause::CLAIMS, moving::cells::CLAIMS],
         };
         themes.concat()
     }

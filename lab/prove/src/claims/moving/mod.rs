@@ -1,3 +1,4 @@
-//! What a ring promises whose ranges move while clients go on.
+//! What a ring promises whose ranges move, and whose cells come and go, while clients go on.
 
+pub mod cells;
 pub mod pause;

@@ -116,6 +116,7 @@ fn start(lab: &Lab, level: &str) -> Result<(Server, Ring)> {
     let given = Given {
         flags: format!("--tier-database s3://{BUCKET}/ring --tier-ack {level} {FLAGS}"),
         environment: Emulator::S3.environment(service.address()),
+        ..Given::default()
     };
     let ring = Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?;
     Ok((service, ring))

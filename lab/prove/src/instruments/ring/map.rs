@@ -51,8 +51,13 @@ impl RingMap {
             text.parse().with_context(|| format!("`stats ring` says {name} is {text:?}"))
         };
         let count = number("ranges")?;
+        let id = |name: &str| name.strip_prefix("range:")?.strip_suffix(":slices")?.parse().ok();
+        let ids: Vec<u64> = stats.keys().filter_map(|name| id(name)).collect();
+        if ids.len() as u64 != count {
+            bail!("`stats ring` says that there are {count} ranges, and has {}", ids.len());
+        }
         let mut ranges = Vec::new();
-        for id in 1..=count {
+        for id in ids {
             let of = |what: &str| text(&format!("range:{id}:{what}"));
             let slices = of("slices")?;
             let ends = slices.split_once('-').map(|(first, last)| (first.parse(), last.parse()));

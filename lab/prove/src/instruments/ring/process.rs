@@ -36,6 +36,8 @@ pub struct Ring {
 pub struct Given {
     /// More flags, between single spaces.
     pub flags: String,
+    /// Cells that join once the ring has formed.
+    pub spares: u16,
     /// Variables of their environment.
     pub environment: Vec<(&'static str, String)>,
 }
@@ -60,7 +62,7 @@ impl Ring {
         given: &Given,
         ready: impl FnMut(SocketAddr) -> io::Result<()>,
     ) -> Result<Self> {
-        let launch = Launch::new().more_ports(CELLS as u16 - 1);
+        let launch = Launch::new().more_ports(CELLS as u16 + given.spares - 1);
         let launch = cores.into_iter().fold(launch, Launch::cores);
         let variables = given.environment.iter();
         let launch = variables.fold(launch, |launch, (name, value)| launch.env(name, value));
@@ -72,6 +74,10 @@ impl Ring {
         let words = |port: u16| {
             let path = directory.display().to_string();
             let flags = format!("{volvox} up --cells {CELLS} --json --port {port}");
+            let flags = match given.spares {
+                0 => flags,
+                spares => format!("{flags} --spares {spares}"),
+            };
             let flags = format!("{flags} --directory {path} -- --workers 1");
             let flags = format!("{flags} --memory-limit {memory_mib}M {}", given.flags);
             flags.trim_end().split(' ').map(str::to_owned).collect()
