@@ -389,6 +389,47 @@ fn a_range_is_divided_and_a_spare_leads_one_part_and_replaces_a_copy_of_the_othe
     assert!(map.ranges.iter().all(|it| it.moves_to.is_none() && it.leaves.is_none()));
 }
 
+/// The cell for which it is divided has become a copy meanwhile: nobody is replaced by itself.
+#[test]
+fn a_division_for_a_cell_that_has_become_a_copy_replaces_none() {
+    let mut map = formed(3, 2);
+    map.apply(&Command::Join { token: 9, started: started(1) });
+    let at = |map: &Map| map.ranges[0].stamp();
+    let (copy, spare) = (CellId(2), CellId(4));
+    let steps: [&dyn Fn(&Map) -> Command; 5] = [
+        &|map| Command::Divide { at: at(map), into: Division { slice: 99, cell: spare } },
+        &|map| Command::Drop { at: at(map), cell: copy, why: Why::Silent },
+        &|map| Command::Learn { at: at(map), cell: spare },
+        &|map| Command::Admit { at: at(map), cell: spare },
+        &|map| Command::Split { at: at(map) },
+    ];
+    for step in steps {
+        let command = step(&map);
+        assert!(is_applied(&mut map, command), "{command:?}");
+    }
+    let [lower, upper] = [0, 1].map(|range| &map.ranges[range]);
+    assert_eq!((lower.releases(), lower.moves_to), (None, None));
+    assert_eq!(upper.hands_over_to(), Some(spare));
+}
+
+#[test]
+fn a_primary_that_leaves_hands_over_also_what_lacks_a_copy_to_one_that_has_it() {
+    let mut map = formed(4, 3);
+    let at = |map: &Map| map.ranges[0].stamp();
+    let (one, two, three, four) = (CellId(1), CellId(2), CellId(3), CellId(4));
+    let at_0 = at(&map);
+    assert!(is_applied(&mut map, Command::Drop { at: at_0, cell: three, why: Why::Silent }));
+    let moves = |map: &Map, cell| Command::Move { at: at(map), cell, from: None };
+    let command = moves(&map, two);
+    assert_eq!(map.apply(&command), Verdict::Refused(Refusal::Busy));
+    let how = Leaving { is_absorbed: false, is_forced: true };
+    assert!(is_applied(&mut map, Command::Leave { cell: one, life: Incarnation(1), how }));
+    let command = moves(&map, four);
+    assert_eq!(map.apply(&command), Verdict::Refused(Refusal::Busy), "it has nothing");
+    let command = moves(&map, two);
+    assert!(is_applied(&mut map, command));
+}
+
 #[test]
 fn a_cell_leads_a_bounded_number_of_ranges_by_division() {
     let mut map = formed(3, 1);

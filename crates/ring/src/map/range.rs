@@ -268,6 +268,7 @@ impl Range {
             return Err(Refusal::NotEligible);
         }
         let made_of = vec![(self.id, self.epoch), (upper.id, upper.epoch)];
+        let home = if self.is_absorbed { upper.home } else { self.home };
         if self.has_had_all_epochs() || upper.has_had_all_epochs() {
             return Err(Refusal::TooManyEpochs);
         }
@@ -275,7 +276,7 @@ impl Range {
         self.config = self.config.max(upper.config);
         self.begins_epoch(self.primary)?;
         (self.is_handed_over, self.made_of) = (true, made_of);
-        (self.end, self.home) = (upper.end, None);
+        (self.end, self.home) = (upper.end, home.filter(|home| *home != self.primary));
         self.is_absorbed &= upper.is_absorbed;
         self.losses = self.losses.max(upper.losses);
         self.recoveries = self.recoveries.max(upper.recoveries);
@@ -288,9 +289,11 @@ impl Range {
         let Division { slice, cell } = self.divides.ok_or(Refusal::NotEligible)?;
         self.begins_epoch(self.primary)?;
         self.is_handed_over = true;
+        self.is_absorbed = false;
         let upper = Self { id, start: slice, moves_to: Some(cell), home: None, ..self.clone() };
         self.end = slice;
-        self.leaves = self.copies.last().copied();
+        // It may have become a copy meanwhile: then nobody is replaced.
+        self.leaves = self.copies.last().copied().filter(|_| !self.copies.contains(&cell));
         self.moves_to = self.leaves.and(Some(cell));
         Ok(upper)
     }

@@ -33,6 +33,8 @@ pub const COPIES_MAX: u8 = 3;
 pub const RANGES_MAX: usize = 2 * CELLS_MAX;
 /// Most ranges that a cell leads after one of them was divided: each needs a level of its replies.
 const LED_MAX: usize = 12;
+/// Most ranges that a cell leads by orders of any kind.
+const ORDERED_MAX: usize = 24;
 
 /// A cell of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -434,7 +436,15 @@ impl Map {
         if !is_possible {
             return Err(Refusal::NotEligible);
         }
-        self.check_order(self.range(at.range).ok_or(Refusal::NoRange)?)?;
+        let range = self.range(at.range).ok_or(Refusal::NoRange)?;
+        if leaves.is_none() && !self.may_lead_more(cell) {
+            return Err(Refusal::TooManyRanges);
+        }
+        // A primary that leaves hands over also what lacks a copy, to one that has it.
+        let may_be_short = leaves.is_none()
+            && range.copies.contains(&cell)
+            && self.leaving(range.primary).is_some();
+        self.check_order(range, may_be_short)?;
         let range = self.range_at(at)?;
         (range.moves_to, range.leaves) = (Some(cell), leaves);
         range.changes();
@@ -453,21 +463,22 @@ impl Map {
         if led >= LED_MAX || self.ranges.len() >= RANGES_MAX {
             return Err(Refusal::TooManyRanges);
         }
-        self.check_order(self.range(at.range).ok_or(Refusal::NoRange)?)?;
+        self.check_order(self.range(at.range).ok_or(Refusal::NoRange)?, false)?;
         let range = self.range_at(at)?;
         range.divides = Some(into);
         range.changes();
         Ok(())
     }
 
-    /// Whether an order about `range` may be given. Refused while a copy is missing or is being
-    /// filled: the new epoch would have it begin again.
-    pub(crate) fn check_order(&self, range: &Range) -> Result<(), Refusal> {
+    /// Whether an order about `range` may be given. Refused while a copy is missing, unless it
+    /// `may_be_short`, or is being filled: the new epoch would have it begin again.
+    pub(crate) fn check_order(&self, range: &Range, may_be_short: bool) -> Result<(), Refusal> {
         if range.waits_for_operator {
             return Err(Refusal::NotEligible);
         }
         self.check_tier(range.primary)?;
-        if range.is_short(self.copies_possible()) || range.learner.is_some() || range.is_ordered() {
+        let is_short = range.is_short(self.copies_possible()) && !may_be_short;
+        if is_short || range.learner.is_some() || range.is_ordered() {
             return Err(Refusal::Busy);
         }
         if range.has_had_all_epochs() {
@@ -476,14 +487,31 @@ impl Map {
         Ok(())
     }
 
+    /// The number of the next range: none is used again.
+    fn next_range(&self) -> u32 {
+        let last = self.ranges.iter().map(|range| range.id.0).max().unwrap_or(0);
+        self.next_range.max(last + 1)
+    }
+
+    /// A range that has no neighbour can become one with none.
+    fn ends_absorption(&mut self) {
+        if let [only] = &mut self.ranges[..] {
+            only.is_absorbed = false;
+        }
+    }
+
+    /// Whether `cell` may lead one more range by order: a failover may bring it others besides.
+    pub(crate) fn may_lead_more(&self, cell: CellId) -> bool {
+        self.ranges.iter().filter(|range| range.primary == cell).count() < ORDERED_MAX
+    }
+
     fn check_tier(&self, cell: CellId) -> Result<(), Refusal> {
         let has_tier = self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
         if has_tier { Err(Refusal::AboveTier) } else { Ok(()) }
     }
 
     fn split(&mut self, at: Stamp) -> Result<(), Refusal> {
-        let last = self.ranges.iter().map(|range| range.id.0).max().unwrap_or(0);
-        let id = self.next_range.max(last + 1);
+        let id = self.next_range();
         let upper = self.range_at(at)?.split(RangeId(id))?;
         let place = self.ranges.partition_point(|range| range.start < upper.start);
         self.ranges.insert(place, upper);
@@ -497,7 +525,7 @@ impl Map {
             return Err(Refusal::NotEligible);
         }
         for at in [at, with] {
-            self.check_order(self.range(at.range).ok_or(Refusal::NoRange)?)?;
+            self.check_order(self.range(at.range).ok_or(Refusal::NoRange)?, false)?;
         }
         for (at, other) in [(at, with), (with, at)] {
             let range = self.range_at(at)?;
@@ -508,9 +536,12 @@ impl Map {
     }
 
     fn merge(&mut self, at: Stamp, with: Stamp) -> Result<(), Refusal> {
+        let next = self.next_range();
         let (lower, upper) = self.both(at, with)?;
         lower.merge(&upper)?;
         self.ranges.retain(|range| range.id != with.range);
+        self.next_range = next;
+        self.ends_absorption();
         Ok(())
     }
 
@@ -570,6 +601,7 @@ impl Map {
         range.is_absorbed |= leaving.is_some_and(|how| how.is_absorbed);
         let comes_back = leaving.is_some() || !range.is_handed_over;
         range.home = range.home.filter(|_| comes_back && !range.is_absorbed);
+        self.ends_absorption();
     }
 
     fn forgive(&mut self, at: Stamp, cell: CellId) -> Result<(), Refusal> {

@@ -81,6 +81,7 @@ impl Choice {
     /// Notes which of the ranges of `map` that `me` leads lack a copy now, and the home of which is
     /// heard.
     pub(super) fn look(&mut self, (map, me, peers): (&Map, CellId, &Peers), now_ns: u64) {
+        self.rests.retain(|(id, _), _| map.range(*id).is_some());
         let is_heard = |cell| peers.get(cell).is_some_and(|peer| peer.is_heard(now_ns));
         let has_home = |range: &&Range| range.primary == me && range.home.is_some_and(is_heard);
         self.home_ns.retain(|id, _| map.range(*id).as_ref().is_some_and(has_home));

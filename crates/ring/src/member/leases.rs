@@ -29,3 +29,6 @@ pub const FIRST_NS: u64 = 2_000_000_000;
 
 const _: () = assert!(LEASE_NS + BEAT_NS <= SILENCE_NS && 2 * BEAT_NS < SHRINK_NS);
 const _: () = assert!(LEASE_NS + SILENCE_NS + 4 * BEAT_NS < DEAF_NS);
+
+/// A cell of which a heartbeat has arrived within this time is not lost.
+pub const LOST_NS: u64 = 5_000_000_000;

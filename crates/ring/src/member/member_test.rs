@@ -2,8 +2,8 @@
 
 use super::choice::RETURN_NS;
 use super::event::{Effect, Event, Heartbeat, Memory, Order, Outcome};
-use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
-use super::state::{LOST_NS, Member};
+use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, LOST_NS, SHRINK_NS, SILENCE_NS};
+use super::state::Member;
 use crate::ids::{CellId, Incarnation, RangeId};
 use crate::map::{
     Addresses, Command, Division, Leaving, Map, Refusal, Stamp, Started, Verdict, Why,
@@ -60,6 +60,8 @@ struct Cells {
     unsealed: Vec<(CellId, Stamp)>,
     /// Nothing is evicted.
     keeps_all: bool,
+    /// Proposals that were refused.
+    refused: usize,
 }
 
 impl Cells {
@@ -89,6 +91,7 @@ impl Cells {
             unsealed: Vec::new(),
             holds_proposals: false,
             keeps_all: false,
+            refused: 0,
         }
     }
 
@@ -123,6 +126,10 @@ impl Cells {
 
     fn propose(&mut self, by: CellId, range: RangeId, command: Command) {
         let verdict = self.map.apply(&command);
+        self.refused += usize::from(matches!(verdict, Verdict::Refused(_)));
+        if let Command::Unite { at, .. } | Command::Merge { at, .. } = command {
+            assert_eq!(at.range, range, "a refusal would not be about that range");
+        }
         let is_eligible = verdict != Verdict::Refused(Refusal::NotEligible);
         assert!(is_eligible, "{by} proposes {command:?}");
         self.event(by, Event::Proposed { range, outcome: Outcome::Decided(verdict) });
@@ -1242,6 +1249,13 @@ fn a_cell_that_leaves_is_replaced_everywhere_and_takes_its_place_again() {
     cells.leave(A, false, false);
     assert!(cells.map.ranges.iter().all(|range| !range.has(A) && range.copies.len() == 1));
     assert_eq!((cells.map.ranges[0].home, cells.primary(FIRST)), (Some(A), B));
+    let (version, refused) = (cells.map.version, cells.refused);
+    cells.run(2_000_000_000);
+    assert_eq!(
+        (cells.map.version, cells.refused),
+        (version, refused),
+        "it leaves: nothing is asked"
+    );
     cells.end(A);
     cells.run(LOST_NS);
     cells.start_again(A);
@@ -1262,7 +1276,7 @@ fn the_range_of_a_cell_that_is_absorbed_becomes_one_with_a_neighbour() {
     cells.leave(B, true, false);
     let ranges = &cells.map.ranges;
     assert!(ranges.iter().all(|range| !range.has(B) && range.copies.len() == 1), "{ranges:#?}");
-    // Its copy leads the next range.
+    // Its copy leads the next range. Of two that become one the upper one may be absorbed, too.
     let joined = &ranges[1];
     assert_eq!((ranges.len(), joined.primary, joined.end), (3, C, end));
     assert!(!joined.is_absorbed && joined.home.is_none());
@@ -1293,6 +1307,22 @@ fn two_absorbed_ranges_do_not_change_places() {
     cells.run(SILENCE_NS);
     cells.carry_out();
     assert_eq!((cells.map.ranges.len(), cells.primary(FIRST)), (1, d), "{:#?}", cells.map.ranges);
+}
+
+/// A third cell is there, and was not heard for a moment.
+#[test]
+fn a_copy_that_leaves_by_force_stays_until_it_is_known_that_nobody_can_replace_it() {
+    let mut cells = Cells::new(3);
+    cells.run(SILENCE_NS);
+    cells.cut = vec![(C, A), (C, B)];
+    cells.run(SHRINK_NS + TICK_NS);
+    let (how, life) = (Leaving { is_absorbed: false, is_forced: true }, Incarnation(1));
+    cells.propose(B, FIRST, Command::Leave { cell: B, life, how });
+    cells.run(2 * BEAT_NS);
+    assert_eq!(cells.map.ranges[0].copies, [B]);
+    cells.cut.clear();
+    cells.carry_out();
+    assert_eq!(cells.map.ranges[0].copies, [C]);
 }
 
 /// There is no other cell that could be a copy.

@@ -12,6 +12,7 @@
 //! places otherwise.
 
 use super::choice::Choice;
+use super::leases::LOST_NS;
 use super::peers::Peers;
 use crate::ids::CellId;
 use crate::map::{Command, Map, Range, Why};
@@ -34,38 +35,56 @@ impl Moving<'_> {
         range: &Range,
         are_ready: impl Fn(&Range) -> bool,
     ) -> Option<Command> {
-        if self.map.check_order(range).is_err() {
+        let leaves_itself = self.map.leaving(self.me).is_some();
+        if self.map.check_order(range, leaves_itself).is_err() {
             return None;
         }
-        if self.map.leaving(self.me).is_some() {
+        if leaves_itself {
             return Some(self.to(range, self.successor(range)?));
         }
         let leaves = |cell: &&CellId| self.map.leaving(**cell).is_some();
         if let Some(cell) = range.copies.iter().find(leaves) {
             return self.replaces(range, *cell);
         }
-        if range.is_absorbed {
-            return self.joins(range, are_ready);
+        if let Some(upper) = self.unites_with(range) {
+            let unites = Command::Unite { at: range.stamp(), with: upper.stamp() };
+            return are_ready(range).then_some(unites);
         }
-        self.choice.home_of(range, self.now_ns).map(|home| self.to(range, home))
+        if range.is_absorbed {
+            return self.joins(range);
+        }
+        let home = self.choice.home_of(range, self.now_ns)?;
+        self.can_lead(range, home).then(|| self.to(range, home))
     }
 
     fn to(&self, range: &Range, cell: CellId) -> Command {
         Command::Move { at: range.stamp(), cell, from: None }
     }
 
-    /// Who is to lead `range` instead of this cell, which leaves.
+    /// The next range, if it and `range` are to become one now.
+    fn unites_with(&self, range: &Range) -> Option<&Range> {
+        let [_, upper] = self.map.neighbours(range);
+        let upper = upper.filter(|upper| range.is_absorbed || upper.is_absorbed)?;
+        let fits = range.fits(upper) && self.map.check_order(upper, false).is_ok();
+        fits.then_some(upper)
+    }
+
+    /// Who is to lead `range` instead of this cell, which leaves. Where it lacks a copy, one that
+    /// has it.
     fn successor(&self, range: &Range) -> Option<CellId> {
         let is_absorbed = self.map.leaving(self.me).is_some_and(|how| how.is_absorbed);
         let neighbour =
             || self.neighbours(range).map(|it| it.primary).find(|it| self.can_lead(range, *it));
         let copy = || range.copies.iter().copied().filter(|it| self.can_lead(range, *it));
         let led = |cell: &CellId| self.map.ranges.iter().filter(|it| it.primary == *cell).count();
+        if range.is_short(self.map.copies_possible()) {
+            return copy().min_by_key(led);
+        }
         is_absorbed
             .then(neighbour)
             .flatten()
             .or_else(|| copy().min_by_key(led))
-            .or_else(|| self.best(range))
+            .or_else(|| self.best(range).filter(|it| self.map.may_lead_more(*it)))
     }
 
     /// How the copy `from`, which leaves, is replaced.
@@ -77,14 +96,18 @@ impl Moving<'_> {
             return Some(Command::Move { at, cell, from: Some(from) });
         }
         let is_forced = self.map.leaving(from).is_some_and(|how| how.is_forced);
-        let is_other = |cell: &CellId| !range.has(*cell) && self.stays(*cell);
-        let has_others = self.peers.ids().any(|cell| is_other(&cell));
+        // One that is not heard for a moment may be the one that takes its place.
+        let is_there = |cell: CellId| {
+            self.peers.get(cell).is_some_and(|peer| peer.absent_ns(self.now_ns) < LOST_NS)
+        };
+        let is_other = |cell: CellId| !range.has(cell) && self.may_stay(cell) && is_there(cell);
+        let has_others = self.peers.ids().any(is_other);
         let drop = Command::Drop { at, cell: from, why: Why::Leaves };
         (is_forced && !has_others).then_some(drop)
     }
 
-    /// The next step until `range` is one with a neighbour.
-    fn joins(&self, range: &Range, are_ready: impl Fn(&Range) -> bool) -> Option<Command> {
+    /// The next step until `range` has the primary and the copies of a neighbour.
+    fn joins(&self, range: &Range) -> Option<Command> {
         let own = self.neighbours(range).find(|it| it.primary == self.me);
         let Some(other) = own else {
             let led = self.neighbours(range).map(|it| it.primary);
@@ -93,13 +116,7 @@ impl Moving<'_> {
                 .find(|it| self.can_lead(range, *it))
                 .map(|it| self.to(range, it));
         };
-        self.map.check_order(other).ok()?;
-        let (lower, upper) =
-            if other.start < range.start { (other, range) } else { (range, other) };
-        if lower.fits(upper) {
-            let unites = Command::Unite { at: lower.stamp(), with: upper.stamp() };
-            return are_ready(lower).then_some(unites);
-        }
+        self.map.check_order(other, false).ok()?;
         let lacks = |cell: &CellId| !range.copies.contains(cell) && self.may_take(range, *cell);
         let cell = other.copies.iter().copied().find(lacks)?;
         let from = range.copies.iter().copied().find(|it| !other.copies.contains(it))?;
@@ -117,14 +134,17 @@ impl Moving<'_> {
 
     /// Whether `cell` is one that may lead `range` next: a copy, or one that may learn it.
     fn can_lead(&self, range: &Range, cell: CellId) -> bool {
-        self.stays(cell) && (range.copies.contains(&cell) || self.may_take(range, cell))
+        let is_heard = self.peers.get(cell).is_some_and(|peer| peer.is_heard(self.now_ns));
+        is_heard
+            && self.may_stay(cell)
+            && self.map.may_lead_more(cell)
+            && (range.copies.contains(&cell) || self.may_take(range, cell))
     }
 
-    /// Whether `cell` is heard, and does not leave.
-    fn stays(&self, cell: CellId) -> bool {
-        let is_heard = self.peers.get(cell).is_some_and(|peer| peer.is_heard(self.now_ns));
-        let is_cell = self.map.cells.get(&cell).is_some_and(|it| !it.is_witness);
-        is_heard && is_cell && self.map.leaving(cell).is_none()
+    /// Whether `cell` may have a part in ranges, and does not leave.
+    fn may_stay(&self, cell: CellId) -> bool {
+        let known = self.map.cells.get(&cell);
+        known.is_some_and(|it| !it.is_witness && it.leaves.is_none())
     }
 
     fn may_take(&self, range: &Range, cell: CellId) -> bool {

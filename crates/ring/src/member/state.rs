@@ -3,7 +3,7 @@
 use super::beats::Beats;
 use super::choice::Choice;
 use super::event::{Effect, Event, Heartbeat, Order};
-use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
+use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, LOST_NS, SHRINK_NS, SILENCE_NS};
 use super::moving::Moving;
 use super::newer::Newer;
 use super::peers::{Peer, Peers};
@@ -18,9 +18,6 @@ use std::sync::Arc;
 
 /// How long a learner may be silent.
 const LEARNER_SILENCE_NS: u64 = 2_000_000_000;
-
-/// A cell of which a heartbeat has arrived within this time is not lost.
-pub const LOST_NS: u64 = 5_000_000_000;
 
 /// A cell that is woken later than it has asked for by more than this was stopped itself: nobody is
 /// blamed for the time. Less is what a busy machine takes.
@@ -561,10 +558,12 @@ impl Member {
         moving.order(range, |lower| self.are_ready(lower))
     }
 
-    /// Whether the copies of `lower`, which this cell leads, have begun as copies of it and of the
+    /// Whether this cell, and the copies of `lower`, which it leads, have begun as copies of it and of the
     /// next range. None of them has to know later what these were before.
     fn are_ready(&self, lower: &Range) -> bool {
-        lower.copies.iter().all(|cell| self.is_ready(*cell, self.map.version))
+        let version = self.map.version;
+        let are_ready = lower.copies.iter().all(|cell| self.is_ready(*cell, version));
+        self.ready_version >= version && are_ready
     }
 
     fn admits(&self, range: &Range, now: Now) -> Option<Command> {

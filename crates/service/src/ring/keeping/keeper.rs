@@ -210,6 +210,8 @@ impl Keeper {
     /// Does a step of what takes long. Returns whether more is left.
     pub fn tend(&mut self, now: Now) -> bool {
         self.old_routes.retain(|routes| Arc::strong_count(routes) > 1);
+        // Routes that are replaced from here on were closed to what is sealed already.
+        let has_old_routes = !self.old_routes.is_empty();
         self.worker.begin(now);
         let mut is_emptying = !self.emptying.is_over();
         if is_emptying && self.old_routes.is_empty() {
@@ -229,10 +231,11 @@ impl Keeper {
         }
         let (map, ring) = (self.map.clone(), self.ring.clone());
         let led = led(&map, &self.parts, &ring.terms);
-        if self.sealing.begin(&led, now) {
+        let seals = self.sealing.begin(&led, now);
+        if seals {
             self.publish();
         }
-        let with = (&self.readers, !self.old_routes.is_empty());
+        let with = (&self.readers, has_old_routes || seals);
         let is_sealing = self.sealing.step(&led, with, (&ring, &mut self.worker), now);
         let open = led.iter().copied().filter(|it| !self.sealing.has(it.range.id));
         let open: Vec<_> = open.collect();

@@ -70,9 +70,16 @@ impl Sealing {
         };
         self.given_up.retain(|id, at| stands(id, at));
         let mut begins = false;
-        for range in led.iter().map(|it| it.range).filter(|range| is_wanted(range)) {
-            let waits = self.rests.contains_key(&range.id) || self.given_up.contains_key(&range.id);
-            if !waits && !self.has(range.id) {
+        let is_led = |id: RangeId| led.iter().any(|it| it.range.id == id);
+        let waits = |id| self.rests.contains_key(&id) || self.given_up.contains_key(&id);
+        // Of two that are to become one, none is sealed without the other.
+        let may_begin = |range: &&Range| {
+            !waits(range.id) && range.unites_with.is_none_or(|id| is_led(id) && !waits(id))
+        };
+        let wanted = led.iter().map(|it| it.range).filter(|range| is_wanted(range));
+        let wanted: Vec<_> = wanted.filter(may_begin).collect();
+        for range in wanted {
+            if !self.has(range.id) {
                 self.of.insert(range.id, (range.stamp(), Progress::Routes));
                 begins = true;
             }

@@ -143,10 +143,10 @@ fn order(lab: &Lab, ring: &Ring, words: &[&str]) -> Result<f64> {
     let said = Exec::new(lab.volvox()?).args(all).said(ORDER_MAX)?;
     let took_s = start.elapsed().as_secs_f64();
     if !said.status.success() {
-        bail!("volvox ctl {}: {}", words.join(" "), String::from_utf8_lossy(&said.stderr));
+        bail!("volvox ctl {}: {}", words.join(" "), said.complaints);
     }
-    let lines = String::from_utf8_lossy(&said.stdout);
-    serde_json::from_str::<Value>(&lines).with_context(|| format!("no JSON: {lines}"))?;
+    serde_json::from_str::<Value>(&said.output)
+        .with_context(|| format!("no JSON: {}", said.output))?;
     Ok(took_s)
 }
 
