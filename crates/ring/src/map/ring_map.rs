@@ -132,8 +132,9 @@ impl Map {
 
     /// Whether `cell` is one that may have more parts in ranges than it has.
     fn may_take(&self, cell: CellId) -> Result<(), Refusal> {
+        self.may_hold(cell)?;
         let stays = self.leaving(cell).is_none();
-        self.may_hold(cell).and_then(|()| if stays { Ok(()) } else { Err(Refusal::Leaves) })
+        stays.then_some(()).ok_or(Refusal::Leaves)
     }
 
     /// Copies that each range can have: those that are wanted, or as many as there are cells that

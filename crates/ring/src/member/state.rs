@@ -558,8 +558,8 @@ impl Member {
         moving.order(range, |lower| self.are_ready(lower))
     }
 
-    /// Whether this cell, and the copies of `lower`, which it leads, have begun as copies of it and of the
-    /// next range. None of them has to know later what these were before.
+    /// Whether this cell, and the copies of `lower`, which it leads, have begun with all that the
+    /// map says. None of them has to know later what two ranges were that become one.
     fn are_ready(&self, lower: &Range) -> bool {
         let version = self.map.version;
         let are_ready = lower.copies.iter().all(|cell| self.is_ready(*cell, version));

@@ -23,7 +23,7 @@ pub(crate) fn report(
     reply: &mut Reply,
 ) {
     let out = reply.bytes_mut();
-    if orders::give(ring, words.clone(), out) {
+    if orders::give(ring, words, out) {
         return;
     }
     match (words.next(), words.next(), words.next()) {

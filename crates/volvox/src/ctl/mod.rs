@@ -20,8 +20,8 @@
 //! ```
 //!
 //! Only `move`, `divide`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`, `tier flush`,
-//! `tier retry`, `tier discard` and `tier policy` change anything. Each answer is a table or JSON. A
-//! cell that does not answer within the time-out is part of the answer, with the reason.
+//! `tier retry`, `tier discard` and `tier policy` change anything. Each answer is a table or JSON.
+//! A cell that does not answer within the time-out is part of the answer, with the reason.
 
 mod check;
 mod client;

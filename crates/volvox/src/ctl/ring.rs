@@ -344,6 +344,33 @@ fn of_witness((id, witness): (u32, &Member)) -> Value {
     json!({ "cell": id, "control": witness.control, "heard": witness.is_heard })
 }
 
+fn of_range(survey: &Survey, range: &Range) -> Value {
+    let serves = || {
+        let (_, _, answer) = survey.answers().find(|(id, ..)| *id == range.primary)?;
+        answer.map.ranges.iter().find(|it| it.id == range.id)?.serves
+    };
+    json!({
+        "range": range.id,
+        "slices": [range.first, range.last],
+        "primary": range.primary,
+        "copies": range.copies,
+        "learner": range.learner,
+        "moves_to": range.moves_to,
+        "leaves": range.leaves,
+        "unites_with": range.unites_with,
+        "home": range.home,
+        "absorbed": range.is_absorbed,
+        "divides": range.divides.map(|(slice, cell)| json!({ "slice": slice, "cell": cell })),
+        "journals": range.journals,
+        "waits_for_operator": range.waits_for_operator,
+        "epoch": range.epoch,
+        "losses": range.losses,
+        "serves": serves(),
+        "is_short": range.in_sync().count() < survey.map.copies_wanted,
+        "short_since_s": short_since(survey, range.id).map(|(since_s, _)| since_s),
+    })
+}
+
 fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
     let map = &survey.map;
     let cell = |(id, asked): (&u32, &Asked)| {
@@ -377,32 +404,6 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
             })),
         })
     };
-    let serves = |range: &Range| {
-        let (_, _, answer) = survey.answers().find(|(id, ..)| *id == range.primary)?;
-        answer.map.ranges.iter().find(|it| it.id == range.id)?.serves
-    };
-    let range = |range: &Range| {
-        json!({
-            "range": range.id,
-            "slices": [range.first, range.last],
-            "primary": range.primary,
-            "copies": range.copies,
-            "learner": range.learner,
-            "moves_to": range.moves_to,
-            "leaves": range.leaves,
-            "unites_with": range.unites_with,
-            "home": range.home,
-            "absorbed": range.is_absorbed,
-            "divides": range.divides.map(|(slice, cell)| json!({ "slice": slice, "cell": cell })),
-            "journals": range.journals,
-            "waits_for_operator": range.waits_for_operator,
-            "epoch": range.epoch,
-            "losses": range.losses,
-            "serves": serves(range),
-            "is_short": range.in_sync().count() < map.copies_wanted,
-            "short_since_s": short_since(survey, range.id).map(|(since_s, _)| since_s),
-        })
-    };
     json!({
         "ring": map.ring,
         "map_version": map.version,
@@ -415,7 +416,7 @@ fn to_json(survey: &Survey, losses: &BTreeMap<u32, Loss>) -> Value {
         "voters": map.voters,
         "cells": survey.cells.iter().map(cell).collect::<Vec<_>>(),
         "witnesses": map.witnesses().map(of_witness).collect::<Vec<_>>(),
-        "ranges": map.ranges.iter().map(range).collect::<Vec<_>>(),
+        "ranges": map.ranges.iter().map(|range| of_range(survey, range)).collect::<Vec<_>>(),
     })
 }
 

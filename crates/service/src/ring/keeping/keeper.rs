@@ -296,15 +296,7 @@ impl Keeper {
             self.begun.push(range.slices());
             return;
         }
-        let of = |it: &Before| match it.part {
-            Some(Part::Primary { term: Term { epoch, .. }, .. }) if it.sealed == Some(true) => {
-                Some(Part::Copy { primary: me, epoch, is_begun: true })
-            }
-            part => part,
-        };
-        let changes = befores.iter().map(|it| Part::change(of(it), wanted, range, it.past));
-        let first = || Part::change(None, wanted, range, Past::default());
-        let change = changes.reduce(PartChange::of_both).unwrap_or_else(first);
+        let change = self.change(range, befores, wanted);
         let had_part = befores.iter().any(|it| it.part.is_some());
         // What an earlier life has journaled of it.
         let is_first = self.known.insert(range.id) && self.ring.cell.tiered().is_some();
@@ -365,6 +357,20 @@ impl Keeper {
             // Others have led it, and have given numbers that nobody knows any more.
             self.jump(range, self.ring.random() % RANDOM_JUMP_MAX);
         }
+    }
+
+    /// What changes for this cell, which is `wanted` to be that to `range`.
+    fn change(&self, range: &Range, befores: &[Before], wanted: Option<Part>) -> PartChange {
+        let me = self.ring.identity.cell;
+        let of = |it: &Before| match it.part {
+            Some(Part::Primary { term: Term { epoch, .. }, .. }) if it.sealed == Some(true) => {
+                Some(Part::Copy { primary: me, epoch, is_begun: true })
+            }
+            part => part,
+        };
+        let changes = befores.iter().map(|it| Part::change(of(it), wanted, range, it.past));
+        let first = || Part::change(None, wanted, range, Past::default());
+        changes.reduce(PartChange::of_both).unwrap_or_else(first)
     }
 
     /// Takes the next steps until what was copied of a range lies in the journal before what is led
