@@ -310,8 +310,11 @@ impl MemberLoop {
         let heard: BTreeSet<_> = cells.filter(|cell| member.hears(*cell, now)).collect();
         let leader = self.quorum.leader();
         present.hear(heard.iter().copied(), now.mono_ns);
+        let others = heard.iter().filter(|cell| **cell != self.me);
+        let free_bytes = others.map(|cell| (*cell, member.free_bytes(*cell))).collect();
         self.plane.see(Outlook {
             heard,
+            free_bytes,
             leader,
             voters: self.quorum.voters(),
             apart: member.apart(now),

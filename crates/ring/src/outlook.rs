@@ -1,13 +1,15 @@
 //! What a cell sees of the others. It decides nothing: reports show it.
 
 use crate::ids::CellId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a cell sees of the others at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outlook {
     /// The cells that it hears, itself included.
     pub heard: BTreeSet<CellId>,
+    /// Memory that is free in others that it hears, in bytes.
+    pub free_bytes: BTreeMap<CellId, u64>,
     /// Who leads the agreement, as far as it knows.
     pub leader: Option<CellId>,
     /// Who votes, as far as it knows.

@@ -2,8 +2,9 @@
 
 use super::changes::changes;
 use super::command::Command;
+use super::evenness::uneven;
 use super::ring_map::Map;
-use crate::ids::CellId;
+use crate::ids::{CellId, RangeId};
 
 /// The latest changes that a cell remembers.
 pub const CHANGES_MAX: usize = 256;
@@ -88,7 +89,7 @@ fn cause(before: &Map, command: &Command) -> String {
             _ => format!("range {} lacks a copy", at.range),
         },
         Command::Admit { cell, .. } => format!("cell {cell} has everything"),
-        Command::Move { at, .. } => format!("an operator moves range {}", at.range),
+        Command::Move { at, cell, from } => moved(before, at.range, (cell, from)),
         Command::Divide { at, .. } => format!("an operator divides range {}", at.range),
         Command::Split { at } => match before.range(at.range) {
             Some(range) => format!("cell {} divides it", range.primary),
@@ -108,6 +109,25 @@ fn cause(before: &Map, command: &Command) -> String {
         Command::Forgive { at, .. } => format!("an operator forgives range {}", at.range),
         Command::Flush { .. } => "a client asks for flush_all".to_owned(),
         Command::Settle { .. } => "the outcome of a proposal was unknown".to_owned(),
+    }
+}
+
+/// Why a range is to move to `cell`, or that is to replace the copy `from`.
+fn moved(before: &Map, id: RangeId, (cell, from): (CellId, Option<CellId>)) -> String {
+    let Some(range) = before.range(id) else { return format!("range {id} is to move") };
+    let left = from.unwrap_or(range.primary);
+    if before.leaving(left).is_some() {
+        format!("cell {left} leaves")
+    } else if range.home == Some(cell) {
+        format!("cell {cell} has started again")
+    } else if range.is_absorbed {
+        format!("range {id} is to become one with a neighbour")
+    } else if uneven(before)
+        .is_some_and(|it| it.range == id && (it.to, Some(it.from)) == (cell, from))
+    {
+        format!("cell {left} has more parts than cell {cell}")
+    } else {
+        format!("an operator moves range {id}")
     }
 }
 

@@ -380,9 +380,16 @@ impl Map {
     ) -> Result<(), Refusal> {
         self.may_hold(id)?;
         self.check_tier(id)?;
+        let stays = |(other, cell): (&CellId, &Cell)| {
+            *other != id && !cell.is_witness && cell.leaves.is_none()
+        };
+        let is_last = !self.cells.iter().any(stays);
         let cell = self.cells.get_mut(&id).ok_or(Refusal::NoCell)?;
         if cell.started.incarnation != life {
             return Err(Refusal::OldLife);
+        }
+        if is_last && leaves.is_some() {
+            return Err(Refusal::NotEligible);
         }
         cell.leaves = leaves;
         let Some(how) = leaves else { return Ok(()) };
@@ -395,8 +402,13 @@ impl Map {
                 range.ends_orders();
                 range.changes();
             }
-            range.home = range.home.filter(|home| *home != id || !how.is_absorbed);
+            // What it has led before, and was given to others meanwhile, is absorbed, too.
+            if range.home == Some(id) && how.is_absorbed {
+                (range.home, range.is_absorbed) = (None, true);
+                range.changes();
+            }
         }
+        self.ends_absorption();
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! a copy leaves               another cell replaces it
 //! the range is absorbed       to the primary and the copies of a neighbour; then both become one
 //! its home runs again         back there
+//! a copy is one too many      where others have fewer parts: once nothing else is under way
 //! ```
 //!
 //! Of two neighbours that are absorbed the lower one goes to the upper one: they would change
@@ -15,7 +16,10 @@ use super::choice::Choice;
 use super::leases::LOST_NS;
 use super::peers::Peers;
 use crate::ids::CellId;
-use crate::map::{Command, Map, Range, Why};
+use crate::map::{Command, Map, Range, Uneven, Why};
+
+/// How long nothing has changed before a copy moves only so that parts are spread evenly.
+const EVEN_NS: u64 = 1_000_000_000;
 
 /// What a primary goes by.
 #[derive(Clone, Copy)]
@@ -25,6 +29,8 @@ pub(super) struct Moving<'a> {
     pub(super) peers: &'a Peers,
     pub(super) choice: &'a Choice,
     pub(super) now_ns: u64,
+    /// The copy that should be elsewhere, and since when.
+    pub(super) uneven: Option<(Uneven, u64)>,
 }
 
 impl Moving<'_> {
@@ -53,8 +59,18 @@ impl Moving<'_> {
         if range.is_absorbed {
             return self.joins(range);
         }
-        let home = self.choice.home_of(range, self.now_ns)?;
-        self.can_lead(range, home).then(|| self.to(range, home))
+        let home = self.choice.home_of(range, self.now_ns);
+        let home = home.filter(|home| self.can_lead(range, *home));
+        home.map(|home| self.to(range, home)).or_else(|| self.evens_out(range))
+    }
+
+    /// Has the copy of `range` that should be elsewhere go there.
+    fn evens_out(&self, range: &Range) -> Option<Command> {
+        let (Uneven { from, to, .. }, _) = self.uneven.filter(|(uneven, since_ns)| {
+            uneven.range == range.id && self.now_ns.saturating_sub(*since_ns) >= EVEN_NS
+        })?;
+        let moves = Command::Move { at: range.stamp(), cell: to, from: Some(from) };
+        self.may_take(range, to).then_some(moves)
     }
 
     fn to(&self, range: &Range, cell: CellId) -> Command {

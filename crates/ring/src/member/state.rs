@@ -11,7 +11,7 @@ use super::proposals::Proposals;
 use super::sealed::Sealed;
 use super::time::{RingTime, apart};
 use crate::ids::{CellId, Incarnation, RangeId};
-use crate::map::{Command, Map, Range, Stamp, Why};
+use crate::map::{Command, Map, Range, Stamp, Uneven, Why, uneven};
 use base::Now;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -68,6 +68,8 @@ pub struct Member {
     lost: BTreeMap<RangeId, u64>,
     /// By range, the latest second that an earlier primary may have shown.
     shown_s: BTreeMap<RangeId, u32>,
+    /// The copy that should be elsewhere by the map, and since when that is so.
+    uneven: Option<(Uneven, u64)>,
     /// The version of the map for which this cell is ready to learn.
     ready_version: u64,
     /// Memory that is free in this cell.
@@ -105,6 +107,7 @@ impl Member {
             holds: BTreeMap::new(),
             lost,
             shown_s: BTreeMap::new(),
+            uneven: None,
             ready_version: 0,
             free_bytes: 0,
             start_ns: now.mono_ns,
@@ -296,6 +299,12 @@ impl Member {
         cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))
     }
 
+    /// Memory that is free in `cell`, in bytes, as it has said last.
+    #[must_use]
+    pub fn free_bytes(&self, cell: CellId) -> u64 {
+        self.peers.get(cell).map_or(0, |peer| peer.free_bytes)
+    }
+
     /// Whether no heartbeat of `cell` has arrived for [`LOST_NS`], not even one that does not
     /// count.
     #[must_use]
@@ -350,6 +359,7 @@ impl Member {
         self.holds.retain(|id, _| map.range(*id).is_some());
         self.lost.retain(|id, _| map.range(*id).is_some());
         self.shown_s.retain(|id, _| map.range(*id).is_some());
+        self.uneven = uneven(&map).map(|it| (it, now.mono_ns));
         self.map = map;
         self.newer.adopt();
         self.beats.hurry();
@@ -554,7 +564,7 @@ impl Member {
     fn moves(&self, range: &Range, now: Now) -> Option<Command> {
         let (map, me) = (&*self.map, self.me);
         let (peers, choice, now_ns) = (&self.peers, &self.choice, now.mono_ns);
-        let moving = Moving { map, me, peers, choice, now_ns };
+        let moving = Moving { map, me, peers, choice, now_ns, uneven: self.uneven };
         moving.order(range, |lower| self.are_ready(lower))
     }
 

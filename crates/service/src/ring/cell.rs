@@ -76,7 +76,13 @@ pub struct Left {
     pub is_ordered: bool,
     /// Whether another cell is heard that stays, and nothing lies below the memory of this one.
     pub is_possible: bool,
+    /// Whether those that stay have room for what it holds.
+    pub has_room: bool,
 }
+
+/// What a cell holds may take this part of the room that others have: it is not spread over them
+/// evenly, and not all of a segment can be filled.
+const LEFT_MARGIN: (u64, u64) = (4, 3);
 
 /// Requests or entries that are looked at together before the first of them is executed: the
 /// processor fetches what they are about at the same time.
@@ -378,15 +384,17 @@ impl RingCell {
     #[must_use]
     pub fn left(&self) -> Left {
         let (map, me) = (self.map(), self.identity.cell);
-        let heard = self.history.past().outlook.as_ref().map(|it| it.heard.clone());
-        let is_heard = |cell: &CellId| heard.as_ref().is_none_or(|heard| heard.contains(cell));
-        let may_take = |(id, cell): (&CellId, &ring::Cell)| {
-            *id != me && !cell.is_witness && cell.leaves.is_none() && is_heard(id)
-        };
+        let free = self.history.past().outlook.as_ref().map(|it| it.free_bytes.clone());
+        let free = free.unwrap_or_default();
+        let stays =
+            |id: &CellId| map.cells.get(id).is_some_and(|it| !it.is_witness && it.leaves.is_none());
+        let others = free.iter().filter(|(id, _)| **id != me && stays(id));
+        let room: u64 = others.clone().map(|(_, bytes)| *bytes).sum();
         Left {
             parts: map.ranges.iter().filter(|range| range.has(me)).count(),
             is_ordered: map.leaving(me).is_some(),
-            is_possible: self.below().is_none() && map.cells.iter().any(may_take),
+            is_possible: self.below().is_none() && others.count() > 0,
+            has_room: self.memory().used_bytes * LEFT_MARGIN.0 <= room * LEFT_MARGIN.1,
         }
     }
 

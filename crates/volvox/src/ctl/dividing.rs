@@ -104,13 +104,14 @@ impl Plan {
         let parts = |cell: u32| map.ranges.iter().filter(|it| it.has(cell)).count();
         let may_take = |cell: u32| {
             let known = map.cells.get(&cell);
-            known.is_some_and(|it| !it.is_witness) && answers(cell) && !range.has(cell)
+            let stays = known.is_some_and(|it| !it.is_witness && it.leaves.is_none());
+            stays && answers(cell) && !range.has(cell)
         };
         let to = match to {
             Some(to) if !may_take(to) => {
                 return Err(format!(
                     "cell {to} cannot take a half of range {id}: it is no cell that answers, or \
-                     has a part in it"
+                     leaves, or has a part in it"
                 ));
             }
             Some(to) => to,

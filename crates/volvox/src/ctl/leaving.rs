@@ -18,9 +18,11 @@ use serde_json::json;
 
 use super::client::Client;
 use super::interrupt::Interrupt;
+use super::loss::losses;
 use super::map::{Map, Member};
 use super::moving::{ASK, order};
 use super::progress::Shown;
+use super::ring::verdict;
 use super::survey::Survey;
 use super::table::{bytes, plural};
 use super::wanted::{Leave, Wanted};
@@ -65,9 +67,9 @@ pub(super) fn carry_out(
     let cell = leave.cell;
     let known = survey.map.cells.get(&cell).filter(|it| !it.is_witness);
     let start = known.ok_or_else(|| format!("cell {cell}: the ring has none; see ctl ring"))?.start;
-    if !leave.is_undone
-        && let Some(why) = obstacle(survey, cell).filter(|_| !leave.is_forced)
-    {
+    let leaves = known.is_some_and(|it| it.leaves.is_some());
+    let is_new = !leave.is_undone && !leave.is_forced && !leaves;
+    if let Some(why) = obstacle(survey, cell).filter(|_| is_new) {
         return Err(format!("cell {cell}: {why}; --force does it all the same").into());
     }
     // The cell itself may end.
@@ -121,18 +123,8 @@ fn obstacle(survey: &Survey, cell: u32) -> Option<String> {
     if let Some(range) = short {
         return Some(format!("range {} lacks a copy: wait until it has one", range.id));
     }
-    let used = |it: &super::survey::Answer| it.memory.item_bytes + it.memory.index_bytes;
-    let room = |it: &&super::survey::Answer| {
-        it.memory.limit.saturating_sub(it.memory.other_bytes + used(it))
-    };
-    let (needs, room) = (answers(cell).map_or(0, used), left.iter().map(room).sum::<u64>());
-    (needs > room).then(|| {
-        format!(
-            "what it has takes {}, and the others have room for {}: items would be evicted",
-            bytes(needs),
-            bytes(room)
-        )
-    })
+    let follows = losses(survey).remove(&cell)?;
+    (!follows.lacks.is_empty()).then(|| format!("{}: items would be evicted", verdict(&follows).0))
 }
 
 /// Ranges that a cell has a part in.
@@ -195,10 +187,9 @@ impl Progress {
 
     fn remedy(&self, leave: &Leave) -> String {
         match self {
-            Self::Open => {
-                "more than half of the voters must run, and nothing may lie below the cells"
-                    .to_owned()
-            }
+            Self::Open => "more than half of the voters must run, another cell must \
+                           stay, and nothing may lie below the cells"
+                .to_owned(),
             Self::Leaves(..) | Self::Over => {
                 let verb = if leave.is_absorbed { "absorb" } else { "drain" };
                 format!(
@@ -292,7 +283,7 @@ mod tests {
         let few = says(&[(1, 0), (2, 9)]);
         assert_eq!(few, "1 cell would be left, and each range should have 2 copies");
         let full = says(&[(1, 1 << 20), (2, 9), (3, 1 << 20)]);
-        assert!(full.starts_with("what it has takes 9, and the others have room for 0"), "{full}");
+        assert!(full.starts_with("memory is short: cell 1 by "), "{full}");
         let mut short = survey(&[(1, 0), (2, 9), (3, 0)]);
         short.map.ranges[1].copies.clear();
         let why = obstacle(&short, 2).unwrap_or_default();

@@ -70,6 +70,9 @@ pub(super) fn order(client: &mut Client, words: &str) -> Result<(), Box<dyn Erro
 /// What is in the way, and does not pass by itself.
 pub(super) fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<String>, String> {
     let id = range.id;
+    if range.leaves.is_some() {
+        return Ok(Some("a copy of it is being replaced".to_owned()));
+    }
     if let Some(other) = range.moves_to.filter(|it| *it != cell) {
         return Err(format!("range {id}: it is being handed over to cell {other} already"));
     }
@@ -81,8 +84,11 @@ pub(super) fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<Str
     if heals && range.moves_to.is_none() {
         return Ok(Some("it lacks a copy".to_owned()));
     }
-    if map.cells.get(&cell).is_none_or(|it| it.is_witness) {
-        return Err(format!("range {id}: the ring has no cell {cell} that can lead it"));
+    let known = map.cells.get(&cell).filter(|it| !it.is_witness);
+    let known =
+        known.ok_or_else(|| format!("range {id}: the ring has no cell {cell} that can lead it"))?;
+    if let Some(how) = &known.leaves {
+        return Err(format!("cell {cell} is {how}: volvox ctl drain {cell} --undo has it stay"));
     }
     Ok(None)
 }

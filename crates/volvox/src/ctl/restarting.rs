@@ -52,12 +52,18 @@ pub(super) fn restart(
 
 /// The cells that are to start again: those that are named, or all.
 fn chosen(survey: &Survey, named: &[u32]) -> Result<Vec<u32>, String> {
-    let cells = survey.map.cells.iter().filter(|(_, cell)| !cell.is_witness);
-    let all: Vec<_> = cells.map(|(id, _)| *id).collect();
+    let cells = || survey.map.cells.iter().filter(|(_, cell)| !cell.is_witness);
+    let all: Vec<_> = cells().map(|(id, _)| *id).collect();
     if let Some(other) = named.iter().find(|cell| !all.contains(cell)) {
         return Err(format!("cell {other}: the ring has none; see ctl ring"));
     }
-    let chosen = if named.is_empty() { all } else { named.to_vec() };
+    // Those that were emptied and ended are to stay away.
+    let stays = |cell: &u32| {
+        let leaves = survey.map.cells[cell].leaves.is_some();
+        !leaves || survey.cells[cell].answer.is_ok()
+    };
+    let mut chosen = if named.is_empty() { all } else { named.to_vec() };
+    chosen.retain(|cell| !named.is_empty() || stays(cell));
     let silent = chosen.iter().find(|cell| survey.cells[cell].answer.is_err());
     match silent {
         Some(cell) => {
@@ -76,17 +82,23 @@ fn one(
 ) -> Result<(), Box<dyn Error>> {
     let begin = Instant::now();
     let survey = Survey::take(&wanted.servers, wanted.timeout)?;
+    let asked = survey.cells.get(&cell).ok_or("the ring has no such cell")?;
+    let start = survey.map.cells[&cell].start;
+    let mut client = Client::connect(&asked.at, wanted.timeout)
+        .map_err(|error| format!("cell {cell}: {error}"))?;
+    let settings = client.stats("settings")?;
+    let may_end = |(name, value): &(String, String)| name == "shutdown_command" && value == "yes";
+    if !settings.iter().any(may_end) {
+        return Err(format!("cell {cell}: set protocol.allow_shutdown").into());
+    }
     let (is_forced, wait) = (restart.is_forced, restart.wait);
     let leave = Leave { cell, is_absorbed: false, is_forced, is_undone: false, wait };
     leaving::carry_out(&survey, &leave, wanted, interrupt)?;
-    let asked = survey.cells.get(&cell).ok_or("the ring has no such cell")?;
-    let start = survey.map.cells[&cell].start;
-    let mut client = Client::connect(&asked.at, wanted.timeout)?;
     client.send(&format!("stats ring restart {start}"))?;
     match client.next_line()?.as_str() {
         "OK" => {}
         line => {
-            let what = "set protocol.allow_shutdown; it is emptied: ctl drain --undo has it stay";
+            let what = format!("it is drained: volvox ctl drain {cell} --undo has it stay");
             return Err(format!("cell {cell}: {line}; {what}").into());
         }
     }

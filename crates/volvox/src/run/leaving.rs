@@ -14,7 +14,7 @@ const ASK: Duration = Duration::from_millis(200);
 pub(super) fn leave(ring: &RingCell, limit: Duration) {
     let (start, mut asked_at) = (Instant::now(), None::<Instant>);
     loop {
-        let Left { parts, is_ordered, is_possible } = ring.left();
+        let Left { parts, is_ordered, is_possible, has_room } = ring.left();
         let seconds = start.elapsed().as_secs_f64();
         if parts == 0 {
             tracing::info!("other cells have all that this one had, after {seconds:.1} s");
@@ -22,6 +22,13 @@ pub(super) fn leave(ring: &RingCell, limit: Duration) {
         }
         if !is_possible {
             tracing::info!("no other cell can take what this one has");
+            return;
+        }
+        if !has_room && !is_ordered {
+            tracing::warn!(
+                "the other cells have too little room for what this one has: it ends without \
+                 leaving the ring, and {parts} ranges go on with their copies"
+            );
             return;
         }
         if start.elapsed() >= limit {

@@ -144,7 +144,7 @@ fn start(plan: &Plan, cell: &CellPlan, flags: &[String]) -> io::Result<Running> 
     let log = plan.log(cell.number);
     let log = OpenOptions::new().create(true).append(true).open(log)?;
     let log_start = log.metadata()?.len();
-    let child = Command::new(std::env::current_exe()?)
+    let child = Command::new(&plan.program)
         .arg("serve")
         .args(plan.flags(cell, flags))
         .args(flags)

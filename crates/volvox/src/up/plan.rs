@@ -25,6 +25,8 @@ pub(super) struct CellPlan {
 
 /// All cells, and what they share.
 pub(super) struct Plan {
+    /// What a cell is started with: the program that stands there then.
+    pub(super) program: PathBuf,
     pub(super) directory: PathBuf,
     /// Whether the directory is removed at the end.
     is_temporary: bool,
@@ -54,7 +56,8 @@ impl Plan {
             links: local(links),
         });
         let (cells, copies) = (cells.collect(), wanted.copies.min(wanted.cells as u8));
-        Ok(Self { directory, is_temporary, copies, cells, spares })
+        let program = std::env::current_exe()?;
+        Ok(Self { program, directory, is_temporary, copies, cells, spares })
     }
 
     /// How many cells the ring forms with.
