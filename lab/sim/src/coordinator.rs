@@ -252,6 +252,9 @@ impl Coordinator {
                 }
             }
             let Some(old) = before.before(range) else { continue };
+            // Of two that have become one each may have been lost before.
+            let losses = before.overlapping(range).map(|old| old.losses).max().unwrap_or(0);
+            let old = &Range { losses, ..old.clone() };
             self.promotions += u64::from(range.epoch > old.epoch);
             let is_handed_over = range.epoch > old.epoch && range.is_handed_over;
             let is_other = is_handed_over && range.primary != old.primary;

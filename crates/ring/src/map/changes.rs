@@ -40,7 +40,10 @@ pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
         lines.push(format!("all items end in second {} (flush {})", flush.due_s, flush.number));
     }
     for range in &after.ranges {
-        match before.before(range) {
+        // Of two that have become one each may have been lost before.
+        let losses = before.overlapping(range).map(|old| old.losses).max().unwrap_or(0);
+        let old = before.before(range).map(|old| Range { losses, ..old.clone() });
+        match old.as_ref() {
             Some(old) if old.id != range.id => {
                 let (id, of, from, to) = (range.id, old.id, range.start, range.end - 1);
                 lines.push(format!("range {id}: slices {from} to {to} of range {of} are its own"));

@@ -340,6 +340,9 @@ impl Map {
             self.cells.entry(id).and_modify(|cell| cell.leaves = None);
             let lose = |range: &mut Range| range.loses(id, &started);
             self.ranges.iter_mut().try_for_each(lose)?;
+            // Above a tier nothing moves back.
+            let homes = self.ranges.iter_mut().filter(|_| started.has_tier);
+            homes.for_each(|range| range.home = None);
         }
         Ok(())
     }
@@ -609,10 +612,10 @@ impl Map {
     /// Another cell leads `range` now, which `before` has led. Where that one is absorbed, the
     /// range is, too. Where it stays, somebody wants the range to be elsewhere.
     fn follows(&mut self, range: RangeId, before: CellId) {
-        let leaving = self.leaving(before);
+        let (leaving, has_no_tier) = (self.leaving(before), self.check_tier(before).is_ok());
         let Some(range) = self.ranges.iter_mut().find(|it| it.id == range) else { return };
         range.is_absorbed |= leaving.is_some_and(|how| how.is_absorbed);
-        let comes_back = leaving.is_some() || !range.is_handed_over;
+        let comes_back = has_no_tier && (leaving.is_some() || !range.is_handed_over);
         range.home = range.home.filter(|_| comes_back && !range.is_absorbed);
         self.ends_absorption();
     }
@@ -621,6 +624,7 @@ impl Map {
         self.may_hold(cell)?;
         let range = self.range_at(at)?;
         range.begins_epoch(cell)?;
+        range.home = None;
         range.copies.clear();
         range.journals.clear();
         range.losses += 1;
