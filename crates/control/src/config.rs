@@ -157,7 +157,7 @@ pub enum Seen {
         /// How it leaves; `None`: it stays.
         how: Option<Leaving>,
     },
-    /// A range that is to be handed over is served no more, and all copies have all of it.
+    /// A range that is to become another is served no more, and all copies have all of it.
     Sealed {
         /// The range, as it is in the map.
         at: Stamp,

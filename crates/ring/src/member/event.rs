@@ -138,8 +138,8 @@ pub enum Event {
     },
     /// An operator wants something.
     Ordered(Order),
-    /// This cell has ended its log of a range that it is to hand over or to divide, and all that
-    /// are in sync have all of it. It serves it no more, until [`Effect::Unseal`] or another map.
+    /// This cell has ended its log of a range that is to become another, and all that are in sync
+    /// have all of it. It serves it no more, until [`Effect::Unseal`] or another map.
     Sealed {
         /// The range, as the map has it.
         at: Stamp,
@@ -174,7 +174,7 @@ pub enum Effect {
         /// The second.
         second: u32,
     },
-    /// The range is not handed over or divided now, which is certain: serve it again.
+    /// The range does not become another now, which is certain: serve it again.
     Unseal {
         /// The range, as it was sealed.
         at: Stamp,

@@ -34,8 +34,8 @@ pub(super) struct Moving<'a> {
 }
 
 impl Moving<'_> {
-    /// What is to be ordered about `range`, which `me` leads. `are_ready`: whether the copies of a
-    /// range have begun with all that the map says.
+    /// What is to be ordered about `range`, which `me` leads. `are_ready`: whether `me` and the
+    /// copies of a range have begun with all that the map says.
     pub(super) fn order(
         &self,
         range: &Range,

@@ -123,7 +123,7 @@ pub enum Finding {
         /// Its life.
         life: Incarnation,
     },
-    /// A range that is to be handed over is sealed: this cell does not serve it any more, and all
+    /// A range that is to become another is sealed: this cell does not serve it any more, and all
     /// copies have all of it. [`Keeper::unseal`](super::Keeper::unseal) has it served again.
     Sealed {
         /// The range, by the map.

@@ -40,7 +40,7 @@ fn fill_with(client: &mut Client, numbers: std::ops::Range<usize>, bytes: usize)
 }
 
 /// The number of values that are there. Each is right.
-fn count(client: &mut Client, numbers: std::ops::Range<usize>) -> usize {
+fn count(client: &mut Client, numbers: impl Iterator<Item = usize>) -> usize {
     let is_there = |number: &usize| match client.get(&number.to_string()) {
         Some(read) => {
             assert_eq!(read, value(*number));
@@ -74,6 +74,19 @@ fn it_has_two_copies_before_a_kill_and_after_it() {
     // kept twice than fits into that cell.
     let kept = count(&mut client, 0..VALUES + VALUES / 4);
     assert!(kept * VALUE_BYTES > 9 << 20, "{kept} are left");
+}
+
+/// Others have no room for what it has: had it left the ring, they would have evicted a third.
+#[test]
+fn a_cell_that_is_ended_does_not_leave_where_others_have_no_room() {
+    let mut ring = Ring::start_with("full-ends", CELLS, &[], &["--memory-limit", LIMIT]);
+    let mut client = Client::connect(ring.clients[0]);
+    fill(&mut client, 0..VALUES);
+    let before = count(&mut client, (0..VALUES).step_by(5));
+    ring.signal(1, nix::sys::signal::Signal::SIGTERM);
+    ring.heal(1);
+    let after = count(&mut client, (0..VALUES).step_by(5));
+    assert!(after * 10 > before * 9, "{after} of {before} are left");
 }
 
 #[test]
