@@ -150,6 +150,18 @@ impl History {
         entry.answered_ns = (answer != Answer::Open).then_some(now_ns);
     }
 
+    /// The answers, and how long each took: from its request on, or from the answer before it to the
+    /// same client.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = (&Entry, u64)> {
+        let mut last_ns = BTreeMap::new();
+        self.entries.iter().filter_map(move |entry| {
+            let answered_ns = entry.answered_ns?;
+            let before_ns = last_ns.insert(entry.client, answered_ns).unwrap_or(0);
+            let since_ns = entry.asked_ns.max(before_ns);
+            Some((entry, answered_ns.saturating_sub(since_ns)))
+        })
+    }
+
     /// The flush with this number ends what `key` has at one moment from now on.
     pub(crate) fn flush(&mut self, number: u32, key: usize, now_ns: u64) {
         let (client, ask, answer) = (usize::MAX, Ask::End(number), Answer::Open);

@@ -45,7 +45,8 @@ const SECOND: u64 = 1000 * MS;
 const FAULTS_NS: u64 = 300 * MS;
 /// How long a ring may take to become healthy once all faults have ended.
 const HEALING_NS: u64 = 40 * SECOND;
-/// How long an answer may take, apart from the time that processes are stopped.
+/// How long an answer may take, apart from the time that processes are stopped, and that those to
+/// earlier requests of its client take: a cell comes to a request after those.
 const ANSWER_NS: u64 = 2500 * MS;
 /// How often each key is read and written at most until all requests are served. A link of an
 /// earlier life of a cell is found broken by the first request on it, whose answer is in doubt.
@@ -512,11 +513,10 @@ impl World {
         }
         let stopped_ns: u64 =
             self.cells.machines.iter().map(|machine| machine.stopped_sum_ns).sum();
-        let late = self.history.entries.iter().find(|entry| {
-            let took_ns = entry.answered_ns.map_or(0, |at_ns| at_ns - entry.asked_ns);
-            entry.client != usize::MAX && took_ns > ANSWER_NS + stopped_ns
+        let late = self.history.waits().find(|(entry, wait_ns)| {
+            entry.client != usize::MAX && *wait_ns > ANSWER_NS + stopped_ns
         });
-        if let Some(entry) = late {
+        if let Some((entry, _)) = late {
             let fault = format!("an answer was late: {entry:?}");
             self.fails(fault);
         }

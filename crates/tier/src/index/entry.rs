@@ -47,8 +47,6 @@ pub(crate) enum Step {
     Touch(Entry),
     /// It has this version and expiry, if there is one.
     Raise(Entry),
-    /// There is none, if it has this version.
-    Remove(Version),
     /// There is none, if it has this version or an older one.
     Supersede(Version),
 }

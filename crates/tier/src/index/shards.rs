@@ -295,7 +295,7 @@ mod tests {
             let place = Place { segment: number as u32, offset: 0, bytes: 1 };
             let entry = |kind| Entry { place, version, expiry_s: 7, kind };
             let step = match drawn(8) {
-                0 => Step::Remove(Version::from_raw(number / 2)),
+                0 => Step::Supersede(Version::from_raw(number / 2)),
                 1 => Step::Supersede(version),
                 2 => Step::Touch(entry(Kind::TouchOf)),
                 3 => Step::Raise(entry(Kind::TouchOf)),

@@ -100,7 +100,6 @@ impl Table {
             Step::Touch(entry) => drop(self.touch(hash, entry)),
             Step::Raise(entry) if self.find(hash).is_none() => {}
             Step::Raise(entry) => drop(self.touch(hash, entry)),
-            Step::Remove(version) => drop(self.remove_if(hash, *version)),
             Step::Supersede(version) => self.supersede(hash, *version),
         }
     }

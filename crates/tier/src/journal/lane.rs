@@ -7,6 +7,7 @@ use super::format::{
     BATCH_HEAD_BYTES, BatchHead, CUT_BYTES, Cut, Kind, RECORD_BYTES, SLICE_BYTES, SliceState, Spot,
     decode_slices, encode_cut, encode_slice,
 };
+use super::once_more::{Again, Needed, Touch, needed};
 use super::record::{TailBatch, corrupt, gives_up, giving_up, journaled, records};
 use super::segments::{Segment, Segments};
 use super::states::States;
@@ -16,7 +17,6 @@ use crate::key::{KeyHash, KeyHasher};
 use crate::rules::{Ack, Rules};
 use base::{Effect, SliceId, SliceRange, Version};
 use effects::{Batch, Entry, LaneId, Lanes, Record};
-use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -114,10 +114,8 @@ pub(crate) struct Writer {
     pub(crate) bytes: u64,
     /// Bytes of records written to segments since the lane began.
     pub(crate) journaled: u64,
-    /// While what was void is written once more: the new places of its records.
-    moved: Option<HashMap<KeyHash, Moved>>,
-    /// The first segment since the lane began, or began again.
-    first_segment: Option<u32>,
+    /// While what was void is written once more.
+    again: Option<Again>,
     /// Whether it takes segments from the reserve, too: for what must be written once more.
     pub(crate) takes_reserve: bool,
     /// The last position of which the states of slices know.
@@ -130,11 +128,6 @@ pub(crate) struct Writer {
     pub(crate) rules: Arc<Rules>,
     /// Where the records lay before that are written once more just now.
     pub(crate) origin: Option<Spot>,
-}
-
-/// Where the record of a key lies now.
-pub(crate) struct Moved {
-    pub(crate) to: Place,
 }
 
 /// Why a lane is not written any further.
@@ -200,8 +193,7 @@ impl Writer {
             durable_batches: next - 1,
             bytes: 0,
             journaled: 0,
-            moved: None,
-            first_segment: None,
+            again: None,
             takes_reserve: false,
             seen: 0,
             below: Vec::new(),
@@ -215,23 +207,13 @@ impl Writer {
     /// before.
     pub(crate) fn begin_again(&mut self, next: u64) {
         self.open = None;
+        self.again = Some(Again::new(self.written));
         (self.next, self.covered, self.written) = (next, next, next - 1);
         self.durable_batches = self.durable_batches.min(next - 1);
         self.buffer.truncate(BATCH_HEAD_BYTES);
         self.pending.clear();
         self.unsynced.clear();
-        (self.moved, self.first_segment) = (Some(HashMap::new()), None);
         self.takes_reserve = true;
-    }
-
-    /// The first segment that it has written into since it began, or began again.
-    pub(crate) fn first_segment(&self) -> Option<u32> {
-        self.first_segment
-    }
-
-    /// The new places of what was written once more, which is done now.
-    pub(crate) fn take_moved(&mut self) -> HashMap<KeyHash, Moved> {
-        self.moved.take().unwrap_or_default()
     }
 
     /// The segment that it writes into.
@@ -329,13 +311,61 @@ impl Writer {
             let before = self.buffer.len();
             let waits = self.rules.ack(effect.key) == Ack::Backend;
             let through = waits.then_some(record.position);
-            if self.rules.keeps(effect.key) {
-                self.append(shared, &record.entry, (*slice, *version), (effect, through));
+            if self.rules.keeps(effect.key) && journaled(&effect.change).is_some() {
+                let of = (*slice, *version);
+                match self.needed(shared, (record.position, effect.key), of) {
+                    Needed::Nothing => {}
+                    Needed::End => self.append_given_up(shared, (effect.key, *version)),
+                    Needed::Record | Needed::Touched(_) => {
+                        self.append(shared, &record.entry, of, (effect, through));
+                    }
+                }
             }
             if self.buffer.len() == before {
                 // It has used up what was granted to the log, all the same.
                 self.bytes += record_bytes(&record.entry) as u64;
             }
+        }
+    }
+
+    /// What is needed of a change. One that had been written may have been replaced since in
+    /// another lane, or be below.
+    fn needed(
+        &mut self,
+        shared: &Shared,
+        (position, key): (u64, &[u8]),
+        (slice, version): (SliceId, Version),
+    ) -> Needed {
+        let Some(again) = self.again.as_mut().filter(|again| position <= again.known) else {
+            return Needed::Record;
+        };
+        let hash = shared.hasher.hash(slice, key);
+        let is_there = |place| shared.segments.is_void(self.number, place);
+        let needed = needed(shared.index.get(hash), version, is_there);
+        if matches!(needed, Needed::Touched(_)) {
+            again.may_be_touched(hash, (slice, key));
+        }
+        needed
+    }
+
+    /// All that was void is written once more: the index names that from now on. Returns touches
+    /// that are to be written after it.
+    pub(crate) fn end_again(&mut self, shared: &Shared) -> Vec<Touch> {
+        let Some(again) = self.again.take() else { return Vec::new() };
+        for (hash, to) in again.moved() {
+            let is_void = |named: &Dirty| shared.segments.is_void(self.number, named.place);
+            if let Some(named) = shared.index.get(hash).filter(is_void) {
+                shared.index.relocate(hash, named.place, to);
+            }
+        }
+        again.touches(|hash| shared.index.get(hash))
+    }
+
+    /// Appends touches to the batch in the making.
+    pub(crate) fn append_touches(&mut self, shared: &Shared, touches: &[Touch]) {
+        for touch in touches {
+            let (entry, of) = (touch.entry(), (touch.slice, touch.version));
+            self.append_any(shared, &entry, of, (&touch.key, None), (None, touch.expiry_s, false));
         }
     }
 
@@ -412,12 +442,34 @@ impl Writer {
         for record in records(&batch.payload) {
             let (at, bytes, entry) = record.map_err(|what| Stuck::Disk(corrupt(&what)))?;
             let Entry::Change { slice, version, effect, .. } = &entry else { continue };
-            match gives_up(&effect.change) {
-                true => self.append_given_up(with.shared, (effect.key, *version)),
-                false => self.append(with.shared, &entry, (*slice, *version), (effect, None)),
-            }
             let offset = batch.at.offset + BATCH_HEAD_BYTES as u32 + at;
-            moved.push(Place { segment: batch.at.segment, offset, bytes });
+            let from = Place { segment: batch.at.segment, offset, bytes };
+            if gives_up(&effect.change) {
+                self.append_given_up(with.shared, (effect.key, *version));
+                moved.push(None);
+                continue;
+            }
+            let named = with.shared.index.get(with.shared.hasher.hash(*slice, effect.key));
+            match needed(named, *version, |place| place == from) {
+                Needed::Nothing => {}
+                Needed::End => {
+                    self.append_given_up(with.shared, (effect.key, *version));
+                    moved.push(None);
+                }
+                Needed::Record => {
+                    self.append(with.shared, &entry, (*slice, *version), (effect, None));
+                    moved.push(Some(from));
+                }
+                Needed::Touched(named) => {
+                    self.append(with.shared, &entry, (*slice, *version), (effect, None));
+                    let touch = Touch::of((*slice, effect.key), &named);
+                    self.append_touches(with.shared, &[touch]);
+                    moved.extend([Some(from), None]);
+                }
+            }
+        }
+        if moved.is_empty() {
+            return Ok(());
         }
         let pending: Vec<_> = self.pending.drain(..).collect();
         debug_assert_eq!(pending.len(), moved.len(), "what was journaled is journaled");
@@ -433,7 +485,9 @@ impl Writer {
         self.buffer.truncate(BATCH_HEAD_BYTES);
         for (Pending { hash, offset, bytes, .. }, from) in pending.into_iter().zip(moved) {
             let to = Place { segment: segment.number(), offset: at + offset, bytes };
-            with.shared.index.relocate(hash, from, to);
+            if let Some(from) = from {
+                with.shared.index.relocate(hash, from, to);
+            }
         }
         Ok(())
     }
@@ -457,12 +511,8 @@ impl Writer {
                 let offset = at + pending.offset;
                 let place = Place { segment: segment.number(), offset, bytes: pending.bytes };
                 let Pending { hash, version, expiry_s, .. } = *pending;
-                if let Some(moved) = &mut self.moved {
-                    match pending.kind {
-                        Some(_) => _ = moved.insert(hash, Moved { to: place }),
-                        // A touch of what lies below has no other record.
-                        None => _ = moved.entry(hash).or_insert(Moved { to: place }),
-                    }
+                if let Some(again) = &mut self.again {
+                    again.wrote(hash, (place, version), pending.kind.is_none());
                 }
                 match pending.kind {
                     Some(kind) => {
@@ -581,7 +631,6 @@ impl Writer {
     ) -> Result<Arc<Segment>, Stuck> {
         let segment =
             with.shared.segments.take(self.number, from_reserve).ok_or(Stuck::NoSegment)?;
-        self.first_segment.get_or_insert(segment.number());
         if let Some(closed) = self.open.replace(segment.clone()) {
             closed.is_closed.store(true, Ordering::Release);
         }

@@ -17,7 +17,8 @@
 //! | `segments` | `ages`, `format` | files that are used again and again |
 //! | `record` | `format` | the changes that are journaled |
 //! | `through` | nothing | changes whose replies wait until they are below |
-//! | `lane` | `format`, `record`, `segments`, `states`, `through` | how one lane is written |
+//! | `once_more` | nothing | what is needed of what is written once more |
+//! | `lane` | `format`, `once_more`, `record`, `segments`, `states`, `through` | how one lane is written |
 //! | `logged` | `lane` | one log, and how far the journal has it |
 //! | `grants` | `lane`, `logged`, `pace`, `segments` | how much room is granted to a log |
 //! | `pace` | nothing | how fast changes are taken where it is nearly full |
@@ -48,6 +49,7 @@ mod identity;
 mod lane;
 mod layout;
 mod logged;
+mod once_more;
 mod pace;
 mod progress;
 mod promises;

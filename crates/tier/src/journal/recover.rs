@@ -608,7 +608,7 @@ impl<'a> Reading<'a> {
                 continue;
             }
             if gives_up(&effect.change) {
-                self.step(self.hasher.hash(slice, effect.key), Step::Remove(version));
+                self.step(self.hasher.hash(slice, effect.key), Step::Supersede(version));
                 continue;
             }
             let Some((kind, expiry_s)) = journaled(&effect.change) else { continue };

@@ -12,14 +12,16 @@
 //! Until the END is durable nothing of the new start counts, and no reply leaves that waits for
 //! this. If the disk refuses again meanwhile, the journal has failed.
 
-use super::format::{Cut, Spot};
-use super::lane::{Moved, Stuck};
+use super::format::Cut;
+use super::lane::Stuck;
 use super::{Journal, Lane, Synced};
-use crate::index::Place;
 use crate::sync::lock;
 use base::Now;
 use std::io;
 use std::sync::atomic::Ordering;
+
+/// Touches that one batch has, at most: their records are shorter than a batch may be.
+const TOUCHES_AT_ONCE: usize = 512;
 
 /// Makes what the logs have durable, and segments ready. Where the disk has refused, the journal
 /// goes on in other segments. Called by one thread alone; it waits for the disk.
@@ -62,7 +64,7 @@ fn repair(journal: &Journal, now: Now) -> io::Result<()> {
     let mut synced = Vec::new();
     for (at, lane) in journal.of_lanes.iter().enumerate() {
         cuts.extend(void(journal, lane, start - 1));
-        write_void(journal, lane, &cuts)?;
+        write_void(journal, lane)?;
         if at + 1 == count {
             // The last lane's segment has the highest number: it is freed after the others,
             // which need the END.
@@ -126,7 +128,7 @@ fn void(journal: &Journal, lane: &Lane, start: u32) -> Option<Cut> {
 }
 
 /// Writes what the log has that is not durable, and has the index name that.
-fn write_void(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
+fn write_void(journal: &Journal, lane: &Lane) -> io::Result<()> {
     let mut writer = lock(&lane.writer);
     let (end, segments) = (lane.log.end(), &journal.shared.segments);
     let mut wrote = writer.roll(journal.with(lane), true).map(|_| ());
@@ -139,18 +141,18 @@ fn write_void(journal: &Journal, lane: &Lane, cuts: &[Cut]) -> io::Result<()> {
         }
         wrote = journal.try_write_lane(lane, &mut writer);
     }
-    writer.origin = None;
-    let cut = cuts.iter().find(|cut| cut.lane == u32::from(lane.number));
-    let first = writer.first_segment();
-    let is_void = |place: Place| {
-        let spot = Spot { segment: place.segment, offset: place.offset };
-        cut.is_some_and(|cut| spot >= cut.at) && Some(place.segment) < first
-    };
-    for (hash, Moved { to, .. }) in writer.take_moved() {
-        if let Some(named) = journal.shared.index.get(hash).filter(|it| is_void(it.place)) {
-            journal.shared.index.relocate(hash, named.place, to);
+    let touches = writer.end_again(&journal.shared);
+    for touches in touches.chunks(TOUCHES_AT_ONCE) {
+        writer.append_touches(&journal.shared, touches);
+        // Each round has a segment more.
+        while let Err(stuck) = writer.commit(journal.with(lane)) {
+            match stuck {
+                Stuck::Disk(error) => return Err(error),
+                Stuck::NoSegment => segments.prepare_beyond(segments.config().ready)?,
+            }
         }
     }
+    writer.origin = None;
     Ok(())
 }
 

@@ -340,6 +340,15 @@ impl Segments {
         end
     }
 
+    /// Whether a place of `lane` is void.
+    pub(crate) fn is_void(&self, lane: u8, place: Place) -> bool {
+        read(&self.live).get(&place.segment).is_some_and(|it| {
+            it.lane == Some(lane)
+                && it.is_spoiled.load(Ordering::Acquire)
+                && place.offset >= it.written.load(Ordering::Acquire)
+        })
+    }
+
     /// Makes segments ready until `ready` are, as far as there is room. It writes and waits for the
     /// disk, so it is not called where requests wait. Returns whether enough are ready.
     ///

@@ -4,7 +4,7 @@
 use crate::ring_cell::{NUMBER, RingCell, STEPS_MAX, at, slice};
 use backend::MemoryBackend;
 use base::{SliceRange, Version};
-use faulty::disk::SimDisk;
+use faulty::disk::{Fault, SimDisk};
 use measure::rng::Rng;
 use std::sync::Arc;
 use tier::{COPIED_STATES, Disk, SliceState, Voiding, encode_copied};
@@ -51,6 +51,22 @@ fn of_a_part_that_is_over_nothing_counts_after_a_start() {
 }
 
 /// What its primary says may be older than what the part before had.
+/// What is void is in the log still, and was not durable: it is not written once more as a change.
+#[test]
+fn what_is_void_is_not_dirty_again_once_the_journal_is_repaired() {
+    let mut copy = RingCell::new();
+    copy.copies_set(at(5));
+    let mut voiding = Voiding::default();
+    let steps = (0..STEPS_MAX).take_while(|_| !copy.member().void(SliceRange::ALL, &mut voiding));
+    assert_eq!(steps.count(), STEPS_MAX, "it waits for the disk");
+    assert_eq!(copy.tier.dirty(), 0);
+    copy.disk.fail_times(0, Fault::Sync, 2);
+    copy.sync();
+    assert_eq!((copy.tier.report().repairs, copy.tier.dirty()), (1, 0));
+    let copy = copy.begin_again();
+    assert_eq!(copy.tier.dirty(), 0);
+}
+
 #[test]
 fn barriers_of_the_part_that_follows_count() {
     let mut copy = after_its_part();

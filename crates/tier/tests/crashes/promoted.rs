@@ -2,7 +2,7 @@
 //! copied is durable: a start writes that once more, after what was led since. The next one must
 //! not take it for the later change.
 
-use crate::ring_cell::{RingCell, at, led};
+use crate::ring_cell::{COPIED, LED, RingCell, at, led};
 use backend::MemoryBackend;
 use base::{Change, Facts, Removal, Value};
 use faulty::disk::{Fault, SimDisk};
@@ -24,23 +24,35 @@ fn promoted() -> RingCell {
 }
 
 fn put() -> Change<'static> {
-    Change::Put(Value::Parts([b"later", b""]), Facts { expiry_s: 99, ..Facts::default() })
+    Change::Put(Value::Parts([LED.as_bytes(), b""]), Facts { expiry_s: 99, ..Facts::default() })
 }
 
-/// What it finds after some starts: the expiry of the key, and how many are dirty.
-fn after_starts(cell: RingCell) -> Vec<(Option<u32>, u64)> {
-    let mut all = Vec::new();
-    let mut cell = cell;
-    for _ in 0..4 {
-        cell = cell.begin_again();
-        all.push((cell.finds(), cell.tier.dirty()));
-    }
-    all
+/// What it finds: a value, and the expiry.
+type Found = Option<(&'static str, u32)>;
+
+/// One that goes to another thread.
+type MakeChange = fn() -> Change<'static>;
+
+/// Changes of the primary, and what it finds then.
+fn changes() -> [(MakeChange, Found); 3] {
+    let removal: MakeChange = || Change::Remove(Removal::Deleted);
+    [(put, Some((LED, 99))), (removal, None), (|| Change::Touch(77, None), Some((COPIED, 77)))]
+}
+
+/// What it finds after some starts, and how many are dirty.
+fn after_starts(cell: RingCell) -> [(Found, u64); 4] {
+    let mut cell = Some(cell);
+    [(); 4].map(|()| {
+        let again = cell.take().map(RingCell::begin_again).expect("there is one");
+        let found = (again.finds(), again.tier.dirty());
+        cell = Some(again);
+        found
+    })
 }
 
 #[test]
 fn what_was_led_and_is_below_is_not_changed_back() {
-    for (change, found) in [(put(), Some(99)), (Change::Remove(Removal::Deleted), None)] {
+    for (change, found) in [(put(), Some((LED, 99))), (Change::Remove(Removal::Deleted), None)] {
         let mut cell = promoted();
         cell.leads(led(20), change);
         cell.sync();
@@ -52,15 +64,37 @@ fn what_was_led_and_is_below_is_not_changed_back() {
     }
 }
 
+/// What a start writes once more stands in later segments than what was led and is durable: those
+/// are free first.
+#[test]
+fn what_was_led_and_is_below_is_not_changed_back_once_its_segment_is_free() {
+    for (change, found) in changes() {
+        let mut cell = RingCell::new();
+        cell.copies_set(at(10));
+        cell.copies_another(at(9));
+        cell.sync();
+        cell.is_promoted();
+        cell.leads(led(20), change());
+        cell.sync();
+        cell.leads_a_third(led(21), put());
+        cell.sync();
+        let mut cell = cell.begin_again();
+        cell.is_promoted();
+        frees_some(&mut cell);
+        assert_eq!(cell.finds(), found);
+        assert_eq!(after_starts(cell).map(|(found, _)| found), [found; 4]);
+    }
+}
+
 #[test]
 fn a_touch_is_one_of_what_was_copied() {
     let mut cell = promoted();
     cell.leads(led(20), Change::Touch(77, None));
     cell.sync();
-    assert_eq!((cell.finds(), cell.tier.dirty()), (Some(77), 2));
+    assert_eq!((cell.finds(), cell.tier.dirty()), (Some((COPIED, 77)), 2));
     cell.leads_another(led(21), put());
     cell.sync();
-    assert_eq!(after_starts(cell), [(Some(77), 2); 4]);
+    assert_eq!(after_starts(cell), [(Some((COPIED, 77)), 2); 4]);
 }
 
 /// The touch lies in the log of what is led, which is written back; what it touched in that of what
@@ -73,7 +107,22 @@ fn a_touch_that_was_passed_over_takes_nothing_out_of_the_index() {
     cell.tier.flush(cell.now, true).expect("nothing fails");
     cell.leads_another(led(21), put());
     cell.sync();
-    assert_eq!(after_starts(cell), [(Some(77), 2); 4]);
+    assert_eq!(after_starts(cell), [(Some((COPIED, 77)), 2); 4]);
+}
+
+/// The key is written back, and segments from before what was written once more are free. That
+/// stays: another key there was copied.
+fn frees_some(cell: &mut RingCell) {
+    let before = cell.tier.report().journal_bytes;
+    cell.writes_back();
+    for _ in 0..2 {
+        cell.sync();
+        cell.tier.flush(cell.now, true).expect("nothing fails");
+    }
+    assert!(cell.tier.report().journal_bytes < before, "some are free");
+    // It says so.
+    cell.copies_another(at(30));
+    cell.sync();
 }
 
 /// A disk that calls something once, after a file was synced that has a batch.
@@ -142,32 +191,50 @@ impl File for FileOf {
 }
 
 /// The disk refuses to sync what was copied, when what was led since is durable.
-#[test]
-fn what_is_repaired_stands_before_what_was_led_since() {
+fn repaired(change: MakeChange) -> RingCell {
     let (disk, call) = (SimDisk::new(1), Call::default());
     let on = Arc::new(Calls { disk: disk.clone(), call: call.clone() });
     let mut cell = RingCell::begin_on((&disk, on), Arc::new(MemoryBackend::new()));
     cell.copies_another(at(9));
     let (tier, now) = (cell.tier.clone(), cell.now);
     let cell = Arc::new(Mutex::new(cell));
-    let change = {
+    let changes = {
         let cell = cell.clone();
         move || {
             let mut cell = cell.lock().expect("no thread has failed");
             cell.copies_set(at(10));
+            cell.copies_another(at(11));
             cell.is_promoted();
-            cell.leads(led(20), Change::Touch(77, None));
+            cell.leads(led(20), change());
         }
     };
-    *call.lock().expect("no thread has failed") = Some(Box::new(change));
+    *call.lock().expect("no thread has failed") = Some(Box::new(changes));
     tier.sync(now);
     drop(tier);
     let cell = Arc::into_inner(cell).expect("it was called").into_inner();
     let mut cell = cell.expect("no thread has failed");
-    cell.leads_another(led(21), put());
+    cell.leads_a_third(led(21), put());
     disk.fail_times(0, Fault::Sync, 2);
     cell.sync();
     assert_eq!(cell.tier.report().repairs, 1);
-    assert_eq!(cell.finds(), Some(77));
-    assert_eq!(after_starts(cell), [(Some(77), 2); 4]);
+    cell
+}
+
+#[test]
+fn what_is_repaired_stands_before_what_was_led_since() {
+    for (change, found) in changes() {
+        let cell = repaired(change);
+        assert_eq!(cell.finds(), found);
+        assert_eq!(after_starts(cell), [(found, 3); 4]);
+    }
+}
+
+#[test]
+fn what_was_led_and_is_below_is_not_changed_back_by_what_is_repaired() {
+    for (change, found) in changes() {
+        let mut cell = repaired(change);
+        frees_some(&mut cell);
+        assert_eq!(cell.finds(), found);
+        assert_eq!(after_starts(cell).map(|(found, _)| found), [found; 4]);
+    }
 }

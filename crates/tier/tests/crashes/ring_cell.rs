@@ -19,6 +19,9 @@ const VALUE_BYTES_MAX: u64 = 1 << 10;
 /// Steps and syncs that voiding may take.
 pub const STEPS_MAX: usize = 100;
 pub const KEY: &[u8] = b"key";
+/// What the first primary stores, and what this cell does once it leads.
+pub const COPIED: &str = "value";
+pub const LED: &str = "later";
 /// The number of a delayed flush.
 pub const NUMBER: u32 = 7;
 
@@ -132,16 +135,18 @@ impl RingCell {
 
     /// The primary has stored the key with this version.
     pub fn copies_set(&mut self, version: Version) {
-        let change = Change::Put(Value::Parts([b"value", b""]), Facts::default());
-        append(&mut self.copied, KEY, version, change);
-        self.write();
+        self.copies(KEY, version);
     }
 
-    /// The same of another key, which this cell never leads.
+    /// The same of another key.
     pub fn copies_another(&mut self, version: Version) {
-        let change = Change::Put(Value::Parts([b"value", b""]), Facts::default());
         let key = self.another();
-        append(&mut self.copied, &key, version, change);
+        self.copies(&key, version);
+    }
+
+    fn copies(&mut self, key: &[u8], version: Version) {
+        let change = Change::Put(Value::Parts([COPIED.as_bytes(), b""]), Facts::default());
+        append(&mut self.copied, key, version, change);
         self.write();
     }
 
@@ -188,11 +193,27 @@ impl RingCell {
         self.write();
     }
 
+    /// The same of a third one.
+    pub fn leads_a_third(&mut self, version: Version, change: Change<'_>) {
+        let key = self.third();
+        append(&mut self.led, &key, version, change);
+        self.write();
+    }
+
     /// Another key of the log of [`KEY`], and of another slice.
     fn another(&self) -> [u8; 1] {
+        self.other(0)
+    }
+
+    fn third(&self) -> [u8; 1] {
+        self.other(1)
+    }
+
+    fn other(&self, number: usize) -> [u8; 1] {
         let lane = |key: &[u8]| self.lanes.lane_of(SliceId::of(key));
-        let mut keys = (0..u8::MAX).map(|letter| [letter]);
-        keys.find(|key| lane(key) == lane(KEY)).expect("there is one")
+        let keys = (0..u8::MAX).map(|letter| [letter]);
+        let mut others = keys.filter(|key| lane(key) == lane(KEY));
+        others.nth(number).expect("there is one")
     }
 
     /// All that is durable is written back.
@@ -201,12 +222,17 @@ impl RingCell {
         assert!(flushed.keys > 0, "something was dirty");
     }
 
-    /// The expiry of what a lookup finds.
-    pub fn finds(&self) -> Option<u32> {
+    /// What a lookup finds: which of the values, and its expiry.
+    pub fn finds(&self) -> Option<(&'static str, u32)> {
         let Wanted::Job(job) = self.tier.want(slice(), KEY, 0, self.now) else { return None };
         let loaded = self.tier.load(&job, self.now);
         let (outcome, found) = match loaded.expect("nothing fails") {
-            Loaded::Item(stored) => (Outcome::Loaded, Some(stored.facts.expiry_s)),
+            Loaded::Item(stored) => {
+                let mut values = [COPIED, LED].into_iter();
+                let value = values.find(|value| value.as_bytes() == stored.value);
+                let value = value.expect("it was stored");
+                (Outcome::Loaded, Some((value, stored.facts.expiry_s)))
+            }
             _ => (Outcome::Missing, None),
         };
         let _ = self.tier.finish(job, outcome, self.now);
