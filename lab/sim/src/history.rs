@@ -150,8 +150,8 @@ impl History {
         entry.answered_ns = (answer != Answer::Open).then_some(now_ns);
     }
 
-    /// The answers, and how long each took: from its request on, or from the answer before it to the
-    /// same client.
+    /// The answers, and how long each took: from its request on, or from the answer before it to
+    /// the same client.
     pub(crate) fn waits(&self) -> impl Iterator<Item = (&Entry, u64)> {
         let mut last_ns = BTreeMap::new();
         self.entries.iter().filter_map(move |entry| {
