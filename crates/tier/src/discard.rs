@@ -12,7 +12,7 @@
 
 use crate::backend::BackendError;
 use crate::index::{Entry, Kind};
-use crate::journal::{Spot, give_up};
+use crate::journal::{GivingUp, Spot, give_up};
 use crate::key::KeyHash;
 use crate::layers::Layers;
 use crate::sync::{Mutex, lock};
@@ -151,9 +151,13 @@ fn failed(why: String) -> Discarded {
 /// Writes to the journal what is given up.
 fn begin(layers: &Layers, wanted: &Discard, now_ns: u64) -> Result<Written, String> {
     let mut so_far = Discarded::default();
-    let named = find(layers, wanted, now_ns, &mut so_far).map_err(|error| error.to_string())?;
-    let keys: Vec<_> = named.iter().map(|it| (&it.key[..], it.entry.version)).collect();
-    let ends = give_up(&layers.journal, &keys);
+    let mut named = find(layers, wanted, now_ns, &mut so_far).map_err(|error| error.to_string())?;
+    let keys = named.iter_mut().map(|Named { entry, key, .. }| GivingUp {
+        key,
+        place: entry.place,
+        version: &mut entry.version,
+    });
+    let ends = give_up(&layers.journal, &mut keys.collect::<Vec<_>>());
     let ends = ends.map_err(|error| format!("the journal cannot be written: {error}"))?;
     Ok(Written { named, ends, so_far, until_ns: now_ns + WAIT_NS })
 }

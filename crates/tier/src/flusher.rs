@@ -18,7 +18,8 @@ use crate::backend::{BackendError, Change, Failure};
 use crate::held::{LOST_NS, NOT_LED_NS};
 use crate::index::{Entry, Kind, Place};
 use crate::journal::{
-    BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, Waiting, journaled, records,
+    BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, Waiting, gives_up, journaled,
+    records,
 };
 use crate::key::KeyHash;
 use crate::layers::{Layers, unreadable};
@@ -488,6 +489,9 @@ fn gather_batch(
             .map_err(|what| unreadable(segment, &io::Error::new(io::ErrorKind::InvalidData, what)));
         let (at, _, entry) = record?;
         let effects::Entry::Change { slice, version, effect, .. } = entry else { continue };
+        if gives_up(&effect.change) {
+            continue;
+        }
         let hash = layers.hasher.hash(slice, effect.key);
         let offset = begin + BATCH_HEAD_BYTES as u32 + at;
         // Before the index is asked: a touch that it does not know yet may have raised the expiry.
@@ -628,8 +632,9 @@ fn record_of(
     named: &Entry,
 ) -> Result<Option<Vec<u8>>, BackendError> {
     let stored = match Stored::of(effect, version) {
-        Some(stored) => Some(stored),
-        None => layers.below(effect.key)?,
+        // The record may be that of a value which was given up.
+        Some(stored) if named.kind == Kind::Value => Some(stored),
+        _ => layers.below(effect.key)?,
     };
     Ok(stored.map(|stored| stored.touched(named.version, named.expiry_s).encode(effect.key)))
 }

@@ -3,21 +3,21 @@
 use super::Journal;
 use super::format::Spot;
 use super::lane::Stuck;
-use base::{SliceId, Version};
+use super::record::GivingUp;
+use base::SliceId;
 use std::io;
 use std::sync::atomic::Ordering;
 
-/// Writes that the changes of keys up to versions are given up. Returns where that ends in each
-/// lane: it counts once that is durable.
+/// Writes that the changes of keys are given up, and notes up to which versions. Returns where that
+/// ends in each lane: it counts once that is durable.
 ///
 /// # Errors
 /// When the disk refuses, or has no room even in the reserve. Some may be written then.
-pub(crate) fn give_up(journal: &Journal, keys: &[(&[u8], Version)]) -> io::Result<Vec<Spot>> {
+pub(crate) fn give_up(journal: &Journal, keys: &mut [GivingUp<'_>]) -> io::Result<Vec<Spot>> {
     let mut ends = Vec::new();
     for lane in &journal.of_lanes {
-        let is_of =
-            |(key, _): &&(&[u8], Version)| journal.lanes.lane_of(SliceId::of(key)) == lane.id;
-        let of_lane: Vec<_> = keys.iter().filter(is_of).copied().collect();
+        let is_of = |it: &&mut GivingUp<'_>| journal.lanes.lane_of(SliceId::of(it.key)) == lane.id;
+        let mut of_lane: Vec<_> = keys.iter_mut().filter(is_of).collect();
         if of_lane.is_empty() {
             continue;
         }
@@ -26,7 +26,7 @@ pub(crate) fn give_up(journal: &Journal, keys: &[(&[u8], Version)]) -> io::Resul
             if journal.is_broken.load(Ordering::Acquire) || journal.failure().is_some() {
                 return Err(Stuck::Disk(io::Error::other("the disk has refused it")));
             }
-            writer.give_up(journal.with(lane), &of_lane)
+            writer.give_up(journal.with(lane), &mut of_lane)
         });
         if let Err(Stuck::Disk(error)) = &wrote {
             journal.breaks(error);

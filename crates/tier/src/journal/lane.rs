@@ -8,7 +8,7 @@ use super::format::{
     decode_slices, encode_cut, encode_slice,
 };
 use super::once_more::{Again, Needed, Touch, needed};
-use super::record::{TailBatch, corrupt, gives_up, giving_up, journaled, records};
+use super::record::{GivingUp, TailBatch, corrupt, gives_up, giving_up, journaled, records};
 use super::segments::{Segment, Segments};
 use super::states::States;
 use super::through::{Through, Waiting};
@@ -87,6 +87,8 @@ struct Pending {
     through: Option<u64>,
     /// Whether it gives changes up: the index knows nothing of that.
     gives_up: bool,
+    /// Whether the index knows it, as it is written once more, or has known it.
+    is_known: bool,
 }
 
 /// What is written into a lane.
@@ -318,6 +320,9 @@ impl Writer {
                     Needed::End => self.append_given_up(shared, (effect.key, *version)),
                     Needed::Record | Needed::Touched(_) => {
                         self.append(shared, &record.entry, of, (effect, through));
+                        let again = self.again.as_ref();
+                        let is_known = again.is_some_and(|again| record.position <= again.known);
+                        self.pending.last_mut().into_iter().for_each(|it| it.is_known = is_known);
                     }
                 }
             }
@@ -405,6 +410,7 @@ impl Writer {
             bytes,
             through,
             gives_up,
+            is_known: false,
         });
     }
 
@@ -414,18 +420,24 @@ impl Writer {
         self.append_any(shared, &entry, of, (key, None), (None, 0, true));
     }
 
-    /// Writes that the changes of keys up to versions are given up, also where only the reserve has
-    /// room. Returns where that ends.
+    /// Writes that the changes of keys are given up, also where only the reserve has room, and
+    /// notes up to which versions. Returns where that ends.
     pub(crate) fn give_up(
         &mut self,
         with: With<'_>,
-        keys: &[(&[u8], Version)],
+        keys: &mut [&mut GivingUp<'_>],
     ) -> Result<Spot, Stuck> {
         let takes_reserve = std::mem::replace(&mut self.takes_reserve, true);
         let mut wrote = self.commit(with);
-        for keys in keys.chunks(GIVEN_UP_AT_ONCE) {
+        for keys in keys.chunks_mut(GIVEN_UP_AT_ONCE) {
             if wrote.is_ok() {
-                keys.iter().for_each(|key| self.append_given_up(with.shared, *key));
+                for it in keys {
+                    // It may have been touched since: then that stands before this.
+                    let hash = with.shared.hasher.hash(SliceId::of(it.key), it.key);
+                    let named = with.shared.index.get(hash).filter(|named| named.place == it.place);
+                    *it.version = named.map_or(*it.version, |named| named.version);
+                    self.append_given_up(with.shared, (it.key, *it.version));
+                }
                 wrote = self.commit(with);
             }
         }
@@ -515,6 +527,8 @@ impl Writer {
                     again.wrote(hash, (place, version), pending.kind.is_none());
                 }
                 match pending.kind {
+                    // What it had of that may be over meanwhile.
+                    _ if pending.is_known => false,
                     Some(kind) => {
                         with.shared.index.set(hash, Dirty { place, version, expiry_s, kind })
                     }

@@ -34,7 +34,7 @@
 //! | `recover` | `format`, `found`, `heads`, `identity`, `record`, `rewritten`, `scan`, `segments`, `states`, `streams`, `unused` | how that is found |
 //! | `unused` | `segments` | what a start has made ready and not used |
 //! | `repair` | `format`, `lane`, `logged` | how it goes on after the disk has refused |
-//! | `give_up` | `format`, `lane` | how it says what is given up |
+//! | `give_up` | `format`, `lane`, `record` | how it says what is given up |
 //! | `rolling` | `format`, `lane`, `logged` | how lanes leave a segment that holds up others |
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
@@ -89,7 +89,7 @@ use logged::Lane;
 use pace::{Pace, UNPACED};
 pub(crate) use progress::{Course, Progress};
 pub(crate) use promises::{promise, redeem};
-pub(crate) use record::{journaled, records};
+pub(crate) use record::{GivingUp, gives_up, journaled, records};
 pub(crate) use recover::recover;
 pub(crate) use repair::sync;
 pub(crate) use rolling::roll_idle;

@@ -8,7 +8,7 @@
 //! change that another one has replaced, or that is below or void: the next start would take it for
 //! the newest. Within a lane that cannot be, as what comes later is written once more, too.
 
-use crate::index::{Entry, Place};
+use crate::index::{Entry, Kind, Place};
 use crate::key::KeyHash;
 use base::{Change, Effect, SliceId, Version};
 use std::collections::HashMap;
@@ -20,7 +20,8 @@ pub(super) enum Needed {
     Record,
     /// The record, and after it the last touch, whose own record may be free before.
     Touched(Entry),
-    /// That the changes of its key are over: what is older may be there still.
+    /// That the changes of its key are over, as it is below, or void: what is older may be there
+    /// still. A touch that came later is one of what lies below.
     End,
     /// Nothing: a later record stands elsewhere.
     Nothing,
@@ -38,6 +39,7 @@ pub(super) fn needed(
         None => Needed::End,
         Some(named) if named.version <= version => Needed::Record,
         Some(named) if is_there(named.place) => Needed::Touched(named),
+        Some(named) if named.kind == Kind::TouchOf => Needed::End,
         Some(_) => Needed::Nothing,
     }
 }

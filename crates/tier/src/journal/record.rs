@@ -1,7 +1,7 @@
 //! Records: the changes that are journaled, as the payload of a batch holds them.
 
 use super::format::{RECORD_BYTES, Spot};
-use crate::index::Kind;
+use crate::index::{Kind, Place};
 use base::{Change, Effect, Removal, SliceId, Version};
 use effects::Entry;
 use std::io;
@@ -13,6 +13,16 @@ pub(crate) struct TailBatch {
     /// Where it lay before anything was written once more.
     pub(crate) origin: Spot,
     pub(crate) payload: Vec<u8>,
+}
+
+/// Changes of a key that are given up.
+pub(crate) struct GivingUp<'k> {
+    /// The key.
+    pub(crate) key: &'k [u8],
+    /// Where the record lies that the index names.
+    pub(crate) place: Place,
+    /// The version of the last change that the index knows.
+    pub(crate) version: &'k mut Version,
 }
 
 /// Bytes that are no records.

@@ -1,13 +1,17 @@
 //! Changes that are given up.
 
+use crate::calls::{Calls, Moment};
 use crate::cell::{Cell, NOW};
 use crate::life::Config;
 use crate::model::{Item, KeyModel, KeyState};
 use crate::number;
+use crate::ring_cell::{self, RingCell};
 
-use backend::Fault as BackendFault;
-use base::{Now, Refused, SLICES, SliceId};
+use backend::{Fault as BackendFault, MemoryBackend};
+use base::{Change, Facts, Now, Refused, SLICES, SliceId, Value};
+use faulty::disk::SimDisk;
 use measure::rng::Rng;
+use std::sync::{Arc, Mutex};
 use tier::{Discard, Discarded, Failure, Stored};
 
 /// When changes that were durable at [`NOW`] are old enough.
@@ -128,10 +132,7 @@ fn what_changes_again_meanwhile_is_not_given_up() {
     cell.sync();
     ask(&cell, Discard::Prefix(b"key-"[..].into()), LATER);
     cell.set(0, 300).expect("there is room");
-    let Cell { life, keys, given, .. } = &mut cell;
-    let item = life.load(&keys[1], NOW).expect("nothing fails").expect("it is there");
-    life.touch(given, &mut keys[1], &item, (NOW.expiry_s + 99, false)).expect("room");
-    end_batch(&mut cell);
+    touch(&mut cell, 1);
     let discarded = finish(&cell, LATER);
     assert_eq!((discarded.changed, discarded.given_up.len()), (1, 1));
     for _ in 0..2 {
@@ -143,6 +144,62 @@ fn what_changes_again_meanwhile_is_not_given_up() {
         let on = (&cell.disk, &cell.backend);
         cell.life = crate::cell::begin(on, &cell.config, &cell.given).expect("it begins");
     }
+}
+
+fn touch(cell: &mut Cell, at: usize) {
+    let Cell { life, keys, given, .. } = &mut *cell;
+    let item = life.load(&keys[at], NOW).expect("nothing fails").expect("it is there");
+    life.touch(given, &mut keys[at], &item, (NOW.expiry_s + 99, false)).expect("room");
+    end_batch(cell);
+}
+
+/// The touch is not durable when the key is written back.
+#[test]
+fn what_is_touched_just_after_it_was_given_up_is_not_written_back() {
+    let mut cell = Cell::new(Config::shortest(1), 1);
+    cell.set(0, 100).expect("there is room");
+    cell.life.drain(NOW).expect("nothing fails");
+    cell.set(0, 200).expect("there is room");
+    cell.sync();
+    ask(&cell, key(&cell, 0), LATER);
+    cell.life.tier.sync(LATER);
+    touch(&mut cell, 0);
+    cell.life.tier.carry_out_discards(LATER, |_| {});
+    assert_eq!(cell.life.tier.discarded().1.given_up.len(), 1);
+    cell.life.tier.flush(LATER, true).expect("nothing fails");
+    let below = below(&cell, &cell.keys[0]).expect("it is there");
+    assert_eq!((below.value.len(), below.expiry_s), (100, NOW.expiry_s + 99));
+}
+
+/// The change is touched after it was chosen, and before the journal says that it is given up.
+#[test]
+fn what_is_touched_just_before_it_is_given_up_does_not_come_back() {
+    let disk = SimDisk::new(1);
+    let on = Calls::on(&disk);
+    let mut led = RingCell::begin_on((&disk, on.clone()), Arc::new(MemoryBackend::new()));
+    led.is_promoted();
+    led.leads(ring_cell::led(10), Change::Put(Value::Parts([b"value", b""]), Facts::default()));
+    led.sync();
+    let tier = led.tier.clone();
+    let led = Arc::new(Mutex::new(led));
+    let touches = led.clone();
+    on.call(Moment::Reads, move || {
+        let mut led = touches.lock().expect("no thread has failed");
+        led.leads(ring_cell::led(20), Change::Touch(77, None));
+    });
+    let now = |second: u64| Now { mono_ns: second * 1_000_000_000, ..Now::default() };
+    assert!(tier.discard(Discard::Keys(vec![ring_cell::KEY.into()])));
+    for second in 60..70 {
+        tier.carry_out_discards(now(second), |_| {});
+        tier.sync(now(second));
+    }
+    assert_eq!(tier.discarded().1.given_up.len(), 1);
+    drop(tier);
+    let led = Arc::into_inner(led).expect("it was called").into_inner();
+    let led = led.expect("no thread has failed");
+    assert_eq!((led.finds(), led.tier.dirty()), (None, 0));
+    let led = led.begin_again();
+    assert_eq!((led.finds(), led.tier.dirty()), (None, 0));
 }
 
 #[test]

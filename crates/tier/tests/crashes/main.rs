@@ -29,6 +29,7 @@ mod adopted;
 #[allow(dead_code, reason = "histories use the rest of it")]
 mod below;
 mod bucket;
+mod calls;
 mod cell;
 mod checked;
 mod due;

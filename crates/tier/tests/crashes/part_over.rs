@@ -1,6 +1,7 @@
 //! A cell of a ring is a copy, is not in sync any more, and is a copy again: after a start nothing
 //! counts of the part that is over, neither records nor barriers.
 
+use crate::calls::{Calls, Moment};
 use crate::ring_cell::{NUMBER, RingCell, STEPS_MAX, at, slice};
 use backend::MemoryBackend;
 use base::{SliceRange, Version};
@@ -37,20 +38,6 @@ fn begin(disk: &SimDisk) -> RingCell {
 
 const NOTHING: (u64, Version, u32) = (0, Version::ZERO, 0);
 
-#[test]
-fn of_a_part_that_is_over_nothing_counts_after_a_start() {
-    let copy = after_its_part();
-    assert_eq!(has(&copy), NOTHING);
-    let mut copy = copy.begin_again();
-    assert_eq!(has(&copy), NOTHING);
-    sets(&mut copy, at(20));
-    assert_eq!(has(&copy.begin_again()), (1, Version::ZERO, 0), "a part of this life");
-    let mut copy = after_its_part();
-    sets(&mut copy, at(20));
-    assert_eq!(has(&copy.begin_again().begin_again()), (1, Version::ZERO, 0));
-}
-
-/// What its primary says may be older than what the part before had.
 /// What is void is in the log still, and was not durable: it is not written once more as a change.
 #[test]
 fn what_is_void_is_not_dirty_again_once_the_journal_is_repaired() {
@@ -67,6 +54,46 @@ fn what_is_void_is_not_dirty_again_once_the_journal_is_repaired() {
     assert_eq!(copy.tier.dirty(), 0);
 }
 
+/// It is voided while the journal writes it once more.
+#[test]
+fn what_becomes_void_while_the_journal_is_repaired_is_not_dirty_again() {
+    let disk = SimDisk::new(1);
+    let on = Calls::on(&disk);
+    let mut copy = RingCell::begin_on((&disk, on.clone()), Arc::new(MemoryBackend::new()));
+    copy.copies_set(at(5));
+    copy.copies_set(at(6));
+    let mut voiding = Voiding::default();
+    while voiding.waits() || matches!(format!("{voiding:?}").as_str(), "Voiding(Begins)") {
+        assert!(!copy.member().void(SliceRange::ALL, &mut voiding));
+    }
+    assert_eq!(copy.tier.dirty(), 1);
+    let tier = copy.tier.clone();
+    on.call(Moment::Writes, move || {
+        let member = tier.member().expect("it is in a ring");
+        while !voiding.waits() {
+            assert!(!member.void(SliceRange::ALL, &mut voiding));
+        }
+        assert_eq!(tier.dirty(), 0);
+    });
+    copy.disk.fail_times(0, Fault::Sync, 2);
+    copy.sync();
+    assert_eq!((copy.tier.report().repairs, copy.tier.dirty()), (1, 0));
+}
+
+#[test]
+fn of_a_part_that_is_over_nothing_counts_after_a_start() {
+    let copy = after_its_part();
+    assert_eq!(has(&copy), NOTHING);
+    let mut copy = copy.begin_again();
+    assert_eq!(has(&copy), NOTHING);
+    sets(&mut copy, at(20));
+    assert_eq!(has(&copy.begin_again()), (1, Version::ZERO, 0), "a part of this life");
+    let mut copy = after_its_part();
+    sets(&mut copy, at(20));
+    assert_eq!(has(&copy.begin_again().begin_again()), (1, Version::ZERO, 0));
+}
+
+/// What its primary says may be older than what the part before had.
 #[test]
 fn barriers_of_the_part_that_follows_count() {
     let mut copy = after_its_part();

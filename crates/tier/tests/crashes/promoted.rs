@@ -2,16 +2,13 @@
 //! copied is durable: a start writes that once more, after what was led since. The next one must
 //! not take it for the later change.
 
-use crate::ring_cell::{COPIED, LED, RingCell, at, led};
+use crate::calls::{Calls, Moment};
+use crate::ring_cell::{COPIED, KEY, LED, RingCell, at, led};
 use backend::MemoryBackend;
 use base::{Change, Facts, Removal, Value};
 use faulty::disk::{Fault, SimDisk};
-use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
-use tier::{Disk, File};
-
-/// Where the first batch of a segment begins.
-const SEGMENT_HEAD_BYTES: u64 = 512;
+use std::sync::{Arc, Mutex};
+use tier::{WRITTEN_BACK, encode_written_back};
 
 /// A cell with a key that it has copied and leads. Its segment stays: another key there is copied.
 fn promoted() -> RingCell {
@@ -125,76 +122,11 @@ fn frees_some(cell: &mut RingCell) {
     cell.sync();
 }
 
-/// A disk that calls something once, after a file was synced that has a batch.
-struct Calls {
-    disk: SimDisk,
-    call: Call,
-}
-
-type Call = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
-
-struct FileOf {
-    file: Arc<dyn File>,
-    call: Call,
-}
-
-impl Disk for Calls {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
-    }
-
-    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let (file, call) = (self.disk.open(name)?, self.call.clone());
-        Ok(Arc::new(FileOf { file, call }))
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-
-    fn sync_directory(&self) -> io::Result<()> {
-        self.disk.sync_directory()
-    }
-}
-
-impl File for FileOf {
-    fn write_at(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_at(at, bytes)
-    }
-
-    fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
-        self.file.read_at(at, into)
-    }
-
-    fn bytes(&self) -> io::Result<u64> {
-        self.file.bytes()
-    }
-
-    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
-        self.file.set_bytes(bytes)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()?;
-        let mut batch = [0; 4];
-        if self.file.read_at(SEGMENT_HEAD_BYTES, &mut batch).is_err() || batch != *b"VXB1" {
-            return Ok(());
-        }
-        let call = self.call.lock().unwrap_or_else(PoisonError::into_inner).take();
-        call.into_iter().for_each(|call| call());
-        Ok(())
-    }
-}
-
 /// The disk refuses to sync what was copied, when what was led since is durable.
 fn repaired(change: MakeChange) -> RingCell {
-    let (disk, call) = (SimDisk::new(1), Call::default());
-    let on = Arc::new(Calls { disk: disk.clone(), call: call.clone() });
-    let mut cell = RingCell::begin_on((&disk, on), Arc::new(MemoryBackend::new()));
+    let disk = SimDisk::new(1);
+    let on = Calls::on(&disk);
+    let mut cell = RingCell::begin_on((&disk, on.clone()), Arc::new(MemoryBackend::new()));
     cell.copies_another(at(9));
     let (tier, now) = (cell.tier.clone(), cell.now);
     let cell = Arc::new(Mutex::new(cell));
@@ -208,7 +140,7 @@ fn repaired(change: MakeChange) -> RingCell {
             cell.leads(led(20), change());
         }
     };
-    *call.lock().expect("no thread has failed") = Some(Box::new(changes));
+    on.call(Moment::Synced, changes);
     tier.sync(now);
     drop(tier);
     let cell = Arc::into_inner(cell).expect("it was called").into_inner();
@@ -237,4 +169,24 @@ fn what_was_led_and_is_below_is_not_changed_back_by_what_is_repaired() {
         assert_eq!(cell.finds(), found);
         assert_eq!(after_starts(cell).map(|(found, _)| found), [found; 4]);
     }
+}
+
+/// What was copied is below, and a later touch of it lies in the other log.
+#[test]
+fn what_is_below_and_was_touched_brings_nothing_older_back() {
+    let mut cell = RingCell::new();
+    cell.copies_set(at(5));
+    cell.sync();
+    cell.copies_set(at(10));
+    let mut below = Vec::new();
+    encode_written_back(KEY, at(10), &mut below);
+    cell.copied.other_in_all(WRITTEN_BACK, &below, &mut Vec::new()).expect("there is room");
+    cell.write();
+    assert_eq!(cell.tier.dirty(), 0);
+    cell.is_promoted();
+    cell.leads(led(20), Change::Touch(77, None));
+    cell.disk.fail_times(0, Fault::Sync, 2);
+    cell.sync();
+    assert_eq!((cell.tier.report().repairs, cell.finds()), (1, None));
+    assert_eq!(after_starts(cell), [(None, 1); 4]);
 }
