@@ -116,7 +116,7 @@ impl Subject {
                 tier::reads::CLAIMS,
                 tier::tests::CLAIMS,
             ],
-            Self::Move => &[moving::pause::CLAIMS, moving::cells::CLAIMS],
+            Self::Move => &[moving::pause::CLAIMS, moving::cells::CLAIMS, moving::kills::CLAIMS],
         };
         themes.concat()
     }

@@ -1,4 +1,5 @@
 //! What a ring promises whose ranges move, and whose cells come and go, while clients go on.
 
 pub mod cells;
+pub mod kills;
 pub mod pause;
