@@ -4,8 +4,8 @@ use super::command::{Addresses, Command, Refusal, Started, Verdict, Why};
 use super::division::Division;
 use super::leaving::Leaving;
 use super::range::Range;
-use super::ring_map::Map;
-use crate::ids::{CellId, Incarnation};
+use super::ring_map::{Map, ORDERED_MAX};
+use crate::ids::{CellId, Incarnation, RangeId};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -566,6 +566,54 @@ fn a_cell_that_leaves_begins_nothing_and_its_ranges_come_back_unless_it_is_absor
         assert_eq!(map.ranges[0].home, None);
         assert_eq!(map.fault(), None);
     }
+}
+
+#[test]
+fn who_would_take_the_place_of_a_cell_that_stays_after_all_ends_to_learn_that() {
+    let mut map = formed(4, 2);
+    let at = |map: &Map, range: usize| map.ranges[range].stamp();
+    let (one, four) = (CellId(1), CellId(4));
+    let how = Leaving { is_absorbed: true, is_forced: false };
+    assert!(is_applied(&mut map, Command::Leave { cell: one, life: Incarnation(1), how }));
+    // Its range is handed over, its copy is replaced; another range moves for another reason.
+    let copy = map.ranges.iter().position(|it| it.copies.contains(&one)).expect("it is a copy");
+    let orders = [(0, CellId(3), None), (copy, CellId(2), Some(one)), (1, four, None)];
+    for (range, cell, from) in orders {
+        let ordered = Command::Move { at: at(&map, range), cell, from };
+        assert!(is_applied(&mut map, ordered));
+        let learns = Command::Learn { at: at(&map, range), cell };
+        assert!(is_applied(&mut map, learns));
+    }
+    assert!(is_applied(&mut map, Command::Stay { cell: one, life: Incarnation(1) }));
+    for range in [0, copy] {
+        let range = &map.ranges[range];
+        assert!(!range.is_ordered() && range.learner.is_none() && range.is_in_sync(one));
+    }
+    assert_eq!((map.ranges[1].moves_to, map.ranges[1].learner), (Some(four), Some(four)));
+    assert_eq!(map.fault(), None);
+}
+
+#[test]
+fn ranges_that_a_cell_is_to_lead_count_before_it_leads_them() {
+    let mut map = formed(3, 2);
+    let (begin, end) = (map.ranges[0].clone(), map.ranges[0].end);
+    // Many ranges of cell 2, all copied by cell 1.
+    let many = ORDERED_MAX as u16 + 3;
+    let range = |nth: u16| Range {
+        id: RangeId(100 + u32::from(nth)),
+        start: nth,
+        end: if nth + 1 == many { end } else { nth + 1 },
+        primary: CellId(2),
+        copies: vec![CellId(1)],
+        ..begin.clone()
+    };
+    map.ranges.splice(0..1, (0..many).map(range));
+    assert_eq!(map.fault(), None);
+    let ordered = (0..usize::from(many)).filter(|nth| {
+        let at = map.ranges[*nth].stamp();
+        is_applied(&mut map, Command::Move { at, cell: CellId(1), from: None })
+    });
+    assert_eq!(ordered.count(), ORDERED_MAX);
 }
 
 /// What the range will be compared with after one more change.

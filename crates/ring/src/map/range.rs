@@ -256,6 +256,14 @@ impl Range {
         self.changes();
     }
 
+    /// `cell` stays after all: who would take its place ends to learn that.
+    pub(super) fn keeps(&mut self, cell: CellId) {
+        let is_its_own = self.leaves.unwrap_or(self.primary) == cell;
+        if let Some(learner) = self.moves_to_learner().filter(|_| is_its_own) {
+            self.drops(learner);
+        }
+    }
+
     pub(super) fn ends_orders(&mut self) {
         (self.moves_to, self.leaves, self.divides) = (None, None, None);
         self.unites_with = None;

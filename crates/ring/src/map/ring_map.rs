@@ -34,7 +34,7 @@ pub const RANGES_MAX: usize = 2 * CELLS_MAX;
 /// Most ranges that a cell leads after one of them was divided: each needs a level of its replies.
 const LED_MAX: usize = 12;
 /// Most ranges that a cell leads by orders of any kind.
-const ORDERED_MAX: usize = 24;
+pub(super) const ORDERED_MAX: usize = 24;
 
 /// A cell of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -395,7 +395,10 @@ impl Map {
             return Err(Refusal::NotEligible);
         }
         cell.leaves = leaves;
-        let Some(how) = leaves else { return Ok(()) };
+        let Some(how) = leaves else {
+            self.ranges.iter_mut().for_each(|range| range.keeps(id));
+            return Ok(());
+        };
         let wanted = usize::from(self.copies_wanted);
         for range in &mut self.ranges {
             let is_more = range.moves_to == Some(id) && range.in_sync().count() > wanted;
@@ -474,6 +477,10 @@ impl Map {
         if range.has(into.cell) || !(range.start + 1..range.end).contains(&into.slice) {
             return Err(Refusal::NotEligible);
         }
+        if !self.may_lead_more(into.cell) {
+            return Err(Refusal::TooManyRanges);
+        }
+        let range = self.range(at.range).ok_or(Refusal::NoRange)?;
         let primary = range.primary;
         let led = self.ranges.iter().filter(|range| range.primary == primary).count();
         if led >= LED_MAX || self.ranges.len() >= RANGES_MAX {
@@ -516,9 +523,14 @@ impl Map {
         }
     }
 
-    /// Whether `cell` may lead one more range by order: a failover may bring it others besides.
+    /// Whether `cell` may lead one more range by order, with those that it is to lead: a failover
+    /// may bring it others besides.
     pub(crate) fn may_lead_more(&self, cell: CellId) -> bool {
-        self.ranges.iter().filter(|range| range.primary == cell).count() < ORDERED_MAX
+        let is_to_lead = |range: &&Range| {
+            let is_ordered = range.moves_to == Some(cell) && range.leaves.is_none();
+            range.primary == cell || is_ordered || range.divides.is_some_and(|it| it.cell == cell)
+        };
+        self.ranges.iter().filter(is_to_lead).count() < ORDERED_MAX
     }
 
     fn check_tier(&self, cell: CellId) -> Result<(), Refusal> {

@@ -1325,6 +1325,45 @@ fn a_copy_that_leaves_by_force_stays_until_it_is_known_that_nobody_can_replace_i
     assert_eq!(cells.map.ranges[0].copies, [C]);
 }
 
+/// The cell that leads the next range is copied by one that has two parts already.
+#[test]
+fn a_copy_that_leaves_is_replaced_by_a_spare() {
+    let mut map = formed(3);
+    let (started, spare) = (map.cells[&A].started, CellId(4));
+    map.apply(&Command::Join { token: 9, started });
+    let mut cells = Cells::with(map, Vec::new());
+    cells.run(SILENCE_NS);
+    for cell in [A, B, C] {
+        let before = cells.map.clone();
+        cells.leave(cell, false, false);
+        let parts = |cell| cells.map.ranges.iter().filter(|range| range.has(cell)).count();
+        let parts: Vec<_> = [A, B, C, spare].into_iter().map(parts).collect();
+        assert!(parts.iter().all(|parts| *parts <= 2), "{cell}: {parts:?}");
+        cells.map = before;
+        cells = Cells::with(cells.map, Vec::new());
+        cells.run(SILENCE_NS);
+    }
+}
+
+/// Two of three cells that the map knows have ended, and are not known to be away for good.
+#[test]
+fn a_copy_that_leaves_by_force_is_dropped_where_more_are_missing_besides() {
+    let mut map = formed_with(3, 3);
+    let d = CellId(4);
+    let started = map.cells[&A].started;
+    map.apply(&Command::Join { token: 9, started });
+    let mut cells = Cells::with(map, Vec::new());
+    cells.run(SILENCE_NS);
+    for cell in [C, d] {
+        cells.end(cell);
+    }
+    cells.run(2 * LOST_NS);
+    cells.carry_out();
+    assert!(cells.map.ranges.iter().all(|range| range.in_sync().count() == 2));
+    cells.leave(B, false, true);
+    assert!(cells.map.ranges.iter().all(|range| !range.has(B)), "{:#?}", cells.map.ranges);
+}
+
 /// There is no other cell that could be a copy.
 #[test]
 fn a_copy_that_leaves_stays_one_where_nobody_can_replace_it_unless_it_is_forced() {

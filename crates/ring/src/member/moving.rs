@@ -42,15 +42,18 @@ impl Moving<'_> {
         are_ready: impl Fn(&Range) -> bool,
     ) -> Option<Command> {
         let leaves_itself = self.map.leaving(self.me).is_some();
+        // Also where more copies are missing than that one, which nobody can be.
+        if let Some(drop) = self.drops(range).filter(|_| !leaves_itself) {
+            return Some(drop);
+        }
         if self.map.check_order(range, leaves_itself).is_err() {
             return None;
         }
         if leaves_itself {
             return Some(self.to(range, self.successor(range)?));
         }
-        let leaves = |cell: &&CellId| self.map.leaving(**cell).is_some();
-        if let Some(cell) = range.copies.iter().find(leaves) {
-            return self.replaces(range, *cell);
+        if let Some(cell) = self.leaving_copy(range) {
+            return self.replaces(range, cell);
         }
         if let Some(upper) = self.unites_with(range) {
             let unites = Command::Unite { at: range.stamp(), with: upper.stamp() };
@@ -105,21 +108,36 @@ impl Moving<'_> {
 
     /// How the copy `from`, which leaves, is replaced.
     fn replaces(&self, range: &Range, from: CellId) -> Option<Command> {
-        let at = range.stamp();
-        let led = self.neighbours(range).filter(|it| it.primary == self.me);
+        // Those that are to become one have the same copies.
+        let is_to_join = |it: &&Range| range.is_absorbed || it.is_absorbed;
+        let led = self.neighbours(range).filter(|it| it.primary == self.me).filter(is_to_join);
         let alike = led.flat_map(|it| &it.copies).copied().find(|it| self.may_take(range, *it));
-        if let Some(cell) = alike.or_else(|| self.best(range)) {
-            return Some(Command::Move { at, cell, from: Some(from) });
-        }
-        let is_forced = self.map.leaving(from).is_some_and(|how| how.is_forced);
+        let cell = alike.or_else(|| self.best(range))?;
+        Some(Command::Move { at: range.stamp(), cell, from: Some(from) })
+    }
+
+    /// A copy of `range` that leaves.
+    fn leaving_copy(&self, range: &Range) -> Option<CellId> {
+        range.copies.iter().copied().find(|cell| self.map.leaving(*cell).is_some())
+    }
+
+    /// Drops a copy that leaves by force and that nobody can replace.
+    fn drops(&self, range: &Range) -> Option<Command> {
+        let is_forced = |cell: &CellId| self.map.leaving(*cell).is_some_and(|how| how.is_forced);
+        let cell = self.leaving_copy(range).filter(is_forced)?;
         // One that is not heard for a moment may be the one that takes its place.
         let is_there = |cell: CellId| {
             self.peers.get(cell).is_some_and(|peer| peer.absent_ns(self.now_ns) < LOST_NS)
         };
-        let is_other = |cell: CellId| !range.has(cell) && self.may_stay(cell) && is_there(cell);
-        let has_others = self.peers.ids().any(is_other);
-        let drop = Command::Drop { at, cell: from, why: Why::Leaves };
-        (is_forced && !has_others).then_some(drop)
+        let among = (self.map, self.me, self.peers);
+        let is_other = |cell: CellId| {
+            let may_take = self.may_stay(cell) && self.choice.fits(cell, among);
+            !range.has(cell) && may_take && is_there(cell)
+        };
+        let is_free = !range.waits_for_operator && range.learner.is_none() && !range.is_ordered();
+        let nobody = !self.peers.ids().any(is_other);
+        let drop = Command::Drop { at: range.stamp(), cell, why: Why::Leaves };
+        (is_free && nobody).then_some(drop)
     }
 
     /// The next step until `range` has the primary and the copies of a neighbour.

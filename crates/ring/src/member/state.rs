@@ -359,7 +359,8 @@ impl Member {
         self.holds.retain(|id, _| map.range(*id).is_some());
         self.lost.retain(|id, _| map.range(*id).is_some());
         self.shown_s.retain(|id, _| map.range(*id).is_some());
-        self.uneven = uneven(&map).map(|it| (it, now.mono_ns));
+        let since = |it: &Uneven| self.uneven.filter(|(before, _)| before == it);
+        self.uneven = uneven(&map).map(|it| since(&it).unwrap_or((it, now.mono_ns)));
         self.map = map;
         self.newer.adopt();
         self.beats.hurry();

@@ -74,6 +74,8 @@ pub struct Left {
     pub parts: usize,
     /// Whether the map has it that it leaves.
     pub is_ordered: bool,
+    /// Whether it does so whatever is lost of the safety of copies.
+    pub is_forced: bool,
     /// Whether another cell is heard that stays, and nothing lies below the memory of this one.
     pub is_possible: bool,
     /// Whether those that stay have room for what it holds.
@@ -390,11 +392,17 @@ impl RingCell {
             |id: &CellId| map.cells.get(id).is_some_and(|it| !it.is_witness && it.leaves.is_none());
         let others = free.iter().filter(|(id, _)| **id != me && stays(id));
         let room: u64 = others.clone().map(|(_, bytes)| *bytes).sum();
+        let own = map.ranges.iter().filter(|range| range.has(me));
+        // Of the others all have a copy already.
+        let is_to_be_copied = |range: &&ring::Range| others.clone().any(|(id, _)| !range.has(*id));
+        let (parts, copied) = (own.clone().count(), own.filter(is_to_be_copied).count());
+        let needed = self.memory().used_bytes / parts.max(1) as u64 * copied as u64;
         Left {
-            parts: map.ranges.iter().filter(|range| range.has(me)).count(),
+            parts,
             is_ordered: map.leaving(me).is_some(),
+            is_forced: map.leaving(me).is_some_and(|how| how.is_forced),
             is_possible: self.below().is_none() && others.count() > 0,
-            has_room: self.memory().used_bytes * LEFT_MARGIN.0 <= room * LEFT_MARGIN.1,
+            has_room: needed * LEFT_MARGIN.0 <= room * LEFT_MARGIN.1,
         }
     }
 

@@ -90,6 +90,9 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         }
         if let Some(how) = cell.leaves {
             stat("leaves", &if how.is_absorbed { "absorbed" } else { "drained" });
+            if how.is_forced {
+                stat("leaves_forced", &"yes");
+            }
         }
         if let Some(outlook) = &past.outlook {
             stat("heard", &if outlook.heard.contains(id) { "yes" } else { "no" });

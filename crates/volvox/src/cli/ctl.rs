@@ -131,7 +131,8 @@ enum CtlCommand {
         /// The numbers of the cells, in this order; without, all of them
         #[arg(value_parser = number)]
         cells: Vec<u32>,
-        /// Whatever speaks against it: items may be evicted, and ranges may have fewer copies
+        /// Whatever speaks against it: a cell whose ring has no room for what it has is not
+        /// emptied, and its copies go on without it until it is back
         #[arg(long)]
         force: bool,
         /// How long to wait for each cell

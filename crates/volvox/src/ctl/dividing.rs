@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use base::RUN_SLICES;
 use serde_json::json;
 
-use super::client::Client;
 use super::interrupt::Interrupt;
 use super::map::{Map, Range};
-use super::moving::{ASK, obstacle, order};
+use super::moving::{ASK, obstacle};
 use super::progress::Shown;
 use super::survey::Survey;
 use super::wanted::{Division, Wanted};
+use super::watched::Watched;
 
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -50,14 +50,14 @@ pub(super) fn divide(
     wanted: &Wanted,
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
-    let (_, asked, answer) = survey.answers().next().expect("invariant: the first cell answers");
+    let (.., answer) = survey.answers().next().expect("invariant: the first cell answers");
     let runs = |cell: u32| survey.answers().any(|(id, ..)| id == cell);
     let plan = Plan::of(&answer.map, division, runs)?;
-    let mut client = Client::connect(&asked.at, wanted.timeout)?;
+    let mut ring = Watched::new(survey, Some(division.cell), wanted);
     let (start, mut asked_at) = (Instant::now(), None::<Instant>);
     let (mut shown, interrupt) = (Shown::default(), Interrupt::watch()?);
     loop {
-        let map = Map::parse(&client.stats("ring")?)?;
+        let map = ring.map()?;
         let progress = plan.progress(&map)?;
         if let Progress::Over(lower, upper) = progress {
             shown.show("");
@@ -74,7 +74,7 @@ pub(super) fn divide(
             && asked_at.is_none_or(|at| at.elapsed() >= ASK)
         {
             let (Range { id, epoch, config, .. }, Plan { slice, to, .. }) = (range, plan);
-            order(&mut client, &format!("divide {id} {epoch} {config} {slice} {to}"))?;
+            ring.order(&format!("divide {id} {epoch} {config} {slice} {to}"))?;
             asked_at = Some(Instant::now());
         }
         sleep(LOOK);

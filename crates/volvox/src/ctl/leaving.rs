@@ -20,12 +20,13 @@ use super::client::Client;
 use super::interrupt::Interrupt;
 use super::loss::losses;
 use super::map::{Map, Member};
-use super::moving::{ASK, order};
+use super::moving::ASK;
 use super::progress::Shown;
 use super::ring::verdict;
 use super::survey::Survey;
 use super::table::{bytes, plural};
 use super::wanted::{Leave, Wanted};
+use super::watched::Watched;
 
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -48,13 +49,13 @@ pub(super) fn leave(
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
     let start = Instant::now();
-    carry_out(survey, leave, wanted, &Interrupt::watch()?)?;
+    let runs = carry_out(survey, leave, wanted, &Interrupt::watch()?)?;
     let parts = parts(&survey.map, leave.cell);
-    writeln!(out, "{}", done(leave, parts, start.elapsed(), wanted.json))?;
+    writeln!(out, "{}", done(leave, (parts, runs), start.elapsed(), wanted.json))?;
     Ok(0)
 }
 
-/// Has a cell emptied, or has it stay, and waits for that.
+/// Has a cell emptied, or has it stay, and waits for that. Returns whether it runs.
 ///
 /// # Errors
 /// What speaks against it, or how far it has come in the time that it was given.
@@ -63,28 +64,41 @@ pub(super) fn carry_out(
     leave: &Leave,
     wanted: &Wanted,
     interrupt: &Interrupt,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<bool, Box<dyn Error>> {
     let cell = leave.cell;
-    let known = survey.map.cells.get(&cell).filter(|it| !it.is_witness);
+    let known = survey.map.cells.get(&cell);
+    if known.is_some_and(|it| it.is_witness) {
+        return Err(
+            format!("cell {cell} is a witness: it has nothing, and a signal ends it").into()
+        );
+    }
     let start = known.ok_or_else(|| format!("cell {cell}: the ring has none; see ctl ring"))?.start;
     let leaves = known.is_some_and(|it| it.leaves.is_some());
-    let is_new = !leave.is_undone && !leave.is_forced && !leaves;
-    if let Some(why) = obstacle(survey, cell).filter(|_| is_new) {
-        return Err(format!("cell {cell}: {why}; --force does it all the same").into());
+    if !leave.is_undone && others(survey, cell).next().is_none() {
+        return Err(
+            format!("cell {cell}: no other cell is left that could take what it has").into()
+        );
     }
+    let is_new = !leave.is_undone && !leave.is_forced && !leaves;
+    let begin = Instant::now();
+    let fresh = match is_new {
+        true => wait_until_it_may(survey, leave, wanted, interrupt)?,
+        false => None,
+    };
+    let survey = fresh.as_ref().unwrap_or(survey);
     // The cell itself may end.
-    let other = survey.answers().find(|(id, ..)| *id != cell).or_else(|| survey.answers().next());
-    let (_, asked, _) = other.ok_or("no cell answers")?;
-    let mut client = Client::connect(&asked.at, wanted.timeout)?;
+    let mut ring = Watched::new(survey, Some(cell), wanted);
     let mut of_cell =
         survey.cells.get(&cell).and_then(|it| Client::connect(&it.at, wanted.timeout).ok());
-    let (begin, mut asked_at, mut shown) = (Instant::now(), None::<Instant>, Shown::default());
+    let (mut asked_at, mut shown) = (None::<Instant>, Shown::default());
     loop {
-        let map = Map::parse(&client.stats("ring")?)?;
+        let map = ring.map()?;
         let now = progress(leave, &map, start)?;
-        if now == Progress::Over {
+        // What was ordered before may not be in the map yet: so that it stays is said once at least.
+        if now == Progress::Over && !(leave.is_undone && asked_at.is_none()) {
             shown.show("");
-            return Ok(());
+            let runs = map.cells.get(&cell).is_some_and(|it| it.is_heard != Some(false));
+            return Ok(runs);
         }
         let held = of_cell.as_mut().and_then(|it| it.stats("").ok());
         let held = held.and_then(|it| super::report::find::<u64>(&it, "bytes").ok());
@@ -95,36 +109,60 @@ pub(super) fn carry_out(
             let seconds = begin.elapsed().as_secs_f64();
             return Err(format!("{text}, after {seconds:.1} s; {}", now.remedy(leave)).into());
         }
-        if now == Progress::Open && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
-            order(&mut client, &words(leave, start))?;
+        let is_open = now == Progress::Open || leave.is_undone;
+        if is_open && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
+            ring.order(&words(leave, start))?;
             asked_at = Some(Instant::now());
         }
         sleep(LOOK);
     }
 }
 
-/// What speaks against it, in the figures of all cells.
-fn obstacle(survey: &Survey, cell: u32) -> Option<String> {
-    let map = &survey.map;
-    let stays = |(id, it): &(&u32, &Member)| **id != cell && !it.is_witness && it.leaves.is_none();
-    let answers = |id: u32| survey.answers().find(|(it, ..)| *it == id).map(|(.., answer)| answer);
-    let left = map.cells.iter().filter(stays).filter_map(|(id, _)| answers(*id));
-    let left: Vec<_> = left.collect();
-    if left.is_empty() {
-        return Some("no other cell is left that could take what it has".to_owned());
+/// Waits until nothing speaks against it any more, as far as that passes. Returns what the cells
+/// say then, if not what they said before.
+fn wait_until_it_may(
+    survey: &Survey,
+    leave: &Leave,
+    wanted: &Wanted,
+    interrupt: &Interrupt,
+) -> Result<Option<Survey>, Box<dyn Error>> {
+    let (begin, mut fresh) = (Instant::now(), None);
+    while let Some((why, passes)) = obstacle(fresh.as_ref().unwrap_or(survey), leave.cell) {
+        if !passes || begin.elapsed() >= leave.wait || interrupt.has_come() {
+            let cell = leave.cell;
+            return Err(format!("cell {cell}: {why}; --force does it all the same").into());
+        }
+        sleep(ASK);
+        fresh = Some(Survey::take(&wanted.servers, wanted.timeout)?);
     }
-    if left.len() < map.copies_wanted {
-        let (cells, copies) = (plural(left.len(), "cell"), map.copies_wanted);
-        return Some(format!("{cells} would be left, and each range should have {copies} copies"));
+    Ok(fresh)
+}
+
+/// The other cells that answer and stay.
+fn others(survey: &Survey, cell: u32) -> impl Iterator<Item = u32> {
+    let stays = |it: &Member| !it.is_witness && it.leaves.is_none();
+    let others = survey.map.cells.iter().filter(move |(id, it)| **id != cell && stays(it));
+    let answers = |id: &u32| survey.answers().any(|(it, ..)| it == *id);
+    others.map(|(id, _)| *id).filter(answers)
+}
+
+/// What speaks against it, in the figures of all cells, and whether it passes.
+fn obstacle(survey: &Survey, cell: u32) -> Option<(String, bool)> {
+    let (map, left) = (&survey.map, others(survey, cell).count());
+    if left < map.copies_wanted {
+        let (cells, copies) = (plural(left, "cell"), map.copies_wanted);
+        let what = format!("{cells} would be left, and each range should have {copies} copies");
+        return Some((what, false));
     }
     let short = map.ranges.iter().find(|range| {
         range.has(cell) && (range.learner.is_some() || range.in_sync().count() < map.copies_wanted)
     });
     if let Some(range) = short {
-        return Some(format!("range {} lacks a copy: wait until it has one", range.id));
+        return Some((format!("range {} lacks a copy", range.id), true));
     }
     let follows = losses(survey).remove(&cell)?;
-    (!follows.lacks.is_empty()).then(|| format!("{}: items would be evicted", verdict(&follows).0))
+    let what = || format!("{}: items would be evicted", verdict(&follows).0);
+    (!follows.lacks.is_empty()).then(|| (what(), false))
 }
 
 /// Ranges that a cell has a part in.
@@ -160,6 +198,7 @@ fn progress(leave: &Leave, map: &Map, start: u64) -> Result<Progress, String> {
     let absorbed = map.ranges.iter().filter(|range| range.is_absorbed && !is_alone).count();
     Ok(match (member.leaves.as_deref(), parts(map, cell)) {
         (None, _) => Progress::Open,
+        (Some(_), parts) if parts > 0 && leave.is_forced && !member.is_forced => Progress::Open,
         (Some("absorbed"), _) if !leave.is_absorbed => {
             return Err(format!("cell {cell} is being absorbed: --undo ends that"));
         }
@@ -174,7 +213,7 @@ impl Progress {
         let cell = leave.cell;
         let held = held.map(|held| format!(", {}", bytes(held))).unwrap_or_default();
         match self {
-            Self::Open => format!("cell {cell}: nothing has come of the order"),
+            Self::Open => format!("cell {cell}: it is ordered, and the map does not have it yet"),
             Self::Leaves(0, absorbed) => {
                 format!("cell {cell}: {} to become one with others", plural(*absorbed, "range"))
             }
@@ -202,7 +241,7 @@ impl Progress {
 }
 
 /// What has come of it.
-fn done(leave: &Leave, parts: usize, took: Duration, as_json: bool) -> String {
+fn done(leave: &Leave, (parts, runs): (usize, bool), took: Duration, as_json: bool) -> String {
     let (cell, seconds) = (leave.cell, took.as_secs_f64());
     let state = match (leave.is_undone, leave.is_absorbed) {
         (true, _) => "stays",
@@ -210,15 +249,25 @@ fn done(leave: &Leave, parts: usize, took: Duration, as_json: bool) -> String {
         (false, false) => "drained",
     };
     if as_json {
-        return json!({ "cell": cell, "state": state, "ranges": parts, "seconds": seconds })
-            .to_string();
+        let done = json!({
+            "cell": cell,
+            "state": state,
+            "ranges": parts,
+            "runs": runs,
+            "seconds": seconds,
+        });
+        return done.to_string();
     }
     let ranges = plural(parts, "range");
     match state {
         "stays" => format!("cell {cell} stays in the ring"),
-        _ => format!(
-            "cell {cell} is {state}: {ranges} in {seconds:.1} s; volvox ctl stop {cell} ends it"
-        ),
+        _ => {
+            let next = match runs {
+                true => format!("volvox ctl stop {cell} ends it"),
+                false => "it has ended".to_owned(),
+            };
+            format!("cell {cell} is {state}: {ranges} in {seconds:.1} s; {next}")
+        }
     }
 }
 
@@ -277,9 +326,9 @@ mod tests {
             let cells = sizes.iter().map(|(id, bytes)| asked(*id, *bytes)).collect();
             Survey { map: map.clone(), cells }
         };
-        let says = |sizes: &[(u32, u64)]| obstacle(&survey(sizes), 2).unwrap_or_default();
+        let says = |sizes: &[(u32, u64)]| obstacle(&survey(sizes), 2).unwrap_or_default().0;
         assert_eq!(says(&[(1, 0), (2, 9), (3, 0)]), "");
-        assert_eq!(says(&[(2, 9)]), "no other cell is left that could take what it has");
+        assert_eq!(others(&survey(&[(2, 9)]), 2).count(), 0);
         let few = says(&[(1, 0), (2, 9)]);
         assert_eq!(few, "1 cell would be left, and each range should have 2 copies");
         let full = says(&[(1, 1 << 20), (2, 9), (3, 1 << 20)]);
@@ -287,14 +336,17 @@ mod tests {
         let mut short = survey(&[(1, 0), (2, 9), (3, 0)]);
         short.map.ranges[1].copies.clear();
         let why = obstacle(&short, 2).unwrap_or_default();
-        assert_eq!(why, "range 2 lacks a copy: wait until it has one");
+        assert_eq!(why, ("range 2 lacks a copy".to_owned(), true));
     }
 
     #[test]
     fn what_is_said_in_the_end_is_a_line_or_an_object() {
-        let line = done(&leave(false), 2, Duration::from_millis(1500), false);
+        let took = Duration::from_millis(1500);
+        let line = done(&leave(false), (2, false), took, false);
+        assert_eq!(line, "cell 2 is drained: 2 ranges in 1.5 s; it has ended");
+        let line = done(&leave(false), (2, true), took, false);
         assert_eq!(line, "cell 2 is drained: 2 ranges in 1.5 s; volvox ctl stop 2 ends it");
-        let object = done(&leave(true), 2, Duration::from_millis(1500), true);
+        let object = done(&leave(true), (2, true), took, true);
         assert!(object.contains("\"state\":\"absorbed\""), "{object}");
         assert_eq!(words(&leave(true), 7), "leave 2 7 absorbed");
         assert_eq!(

@@ -45,6 +45,8 @@ pub(super) struct Member {
     pub(super) control: String,
     /// How it leaves, `drained` or `absorbed`, if it does.
     pub(super) leaves: Option<String>,
+    /// Whether it does so by force.
+    pub(super) is_forced: bool,
     /// How many seconds its time is ahead of that of the cell that shows the map, if it is too far
     /// away for either to follow the other.
     pub(super) time_ahead_s: Option<i64>,
@@ -168,6 +170,7 @@ impl Member {
             "witness" => self.is_witness = value == "yes",
             "start" => self.start = parse(name, value)?,
             "leaves" => self.leaves = Some(value.to_owned()),
+            "leaves_forced" => self.is_forced = value == "yes",
             "time_ahead" => self.time_ahead_s = Some(parse(name, value)?),
             "heard" => self.is_heard = Some(value == "yes"),
             _ => {}

@@ -49,6 +49,7 @@ mod table;
 mod tier;
 mod time;
 mod wanted;
+mod watched;
 mod who_has;
 
 use std::error::Error;

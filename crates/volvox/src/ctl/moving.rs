@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::client::{Client, NoAnswer};
 use super::map::{Map, Range};
 use super::survey::Survey;
 use super::wanted::Wanted;
+use super::watched::Watched;
 
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(5);
@@ -28,11 +28,10 @@ pub(super) fn move_range(
     wanted: &Wanted,
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
-    let (_, asked, _) = survey.answers().next().expect("invariant: the first cell answers");
-    let mut client = Client::connect(&asked.at, wanted.timeout)?;
+    let mut ring = Watched::new(survey, None, wanted);
     let (start, mut asked_at) = (Instant::now(), None::<Instant>);
     loop {
-        let map = Map::parse(&client.stats("ring")?)?;
+        let map = ring.map()?;
         let found = map.ranges.iter().find(|it| it.id == range);
         let now = found.ok_or_else(|| format!("range {range}: the ring has none; see ctl ring"))?;
         if now.primary == cell {
@@ -47,20 +46,10 @@ pub(super) fn move_range(
         let is_due = asked_at.is_none_or(|at| at.elapsed() >= ASK);
         if now.moves_to.is_none() && obstacle.is_none() && is_due {
             let Range { id, epoch, config, .. } = now;
-            order(&mut client, &format!("move {id} {epoch} {config} {cell}"))?;
+            ring.order(&format!("move {id} {epoch} {config} {cell}"))?;
             asked_at = Some(Instant::now());
         }
         sleep(LOOK);
-    }
-}
-
-/// Gives an order about a range, which may have changed since: then it is looked at again.
-pub(super) fn order(client: &mut Client, words: &str) -> Result<(), Box<dyn Error>> {
-    client.send(&format!("stats ring {words}"))?;
-    let line = client.next_line()?;
-    match line == "OK" || line.starts_with("CLIENT_ERROR the range has changed") {
-        true => Ok(()),
-        false => Err(NoAnswer::Line(line).into()),
     }
 }
 

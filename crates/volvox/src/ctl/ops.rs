@@ -51,7 +51,8 @@ pub(super) fn operations(map: &Map) -> Vec<Operation> {
 fn leaving(map: &Map, cell: u32, how: &str) -> Option<Operation> {
     let parts = map.ranges.iter().filter(|range| range.has(cell)).count();
     let kind = if how == "absorbed" { "absorb" } else { "drain" };
-    let text = format!("cell {cell} is {how}: it has a part in {} still", plural(parts, "range"));
+    let text =
+        format!("cell {cell} is being {how}: it has a part in {} still", plural(parts, "range"));
     (parts > 0).then_some(Operation { kind, range: None, cell: Some(cell), text })
 }
 
@@ -102,7 +103,7 @@ mod tests {
         map.ranges[6].learner = Some(3);
         let said: Vec<_> = operations(&map).into_iter().map(|it| it.text).collect();
         let lines = [
-            "cell 2 is drained: it has a part in 8 ranges still",
+            "cell 2 is being drained: it has a part in 8 ranges still",
             "range 1: is to be divided at slice 7, for cell 3",
             "range 2: moves to cell 3, which learns it",
             "range 3: its copy cell 2 is replaced by cell 3",

@@ -17,6 +17,7 @@ use super::map::Map;
 use super::progress::Shown;
 use super::survey::Survey;
 use super::wanted::{Leave, Restart, Wanted};
+use super::watched::Watched;
 
 /// How often it is looked how far a cell is.
 const LOOK: Duration = Duration::from_millis(20);
@@ -57,10 +58,10 @@ fn chosen(survey: &Survey, named: &[u32]) -> Result<Vec<u32>, String> {
     if let Some(other) = named.iter().find(|cell| !all.contains(cell)) {
         return Err(format!("cell {other}: the ring has none; see ctl ring"));
     }
-    // Those that were emptied and ended are to stay away.
-    let stays = |cell: &u32| {
-        let leaves = survey.map.cells[cell].leaves.is_some();
-        !leaves || survey.cells[cell].answer.is_ok()
+    // Those that were absorbed, or emptied and ended, are to stay away.
+    let stays = |cell: &u32| match survey.map.cells[cell].leaves.as_deref() {
+        None => true,
+        Some(how) => how != "absorbed" && survey.cells[cell].answer.is_ok(),
     };
     let mut chosen = if named.is_empty() { all } else { named.to_vec() };
     chosen.retain(|cell| !named.is_empty() || stays(cell));
@@ -91,21 +92,27 @@ fn one(
     if !settings.iter().any(may_end) {
         return Err(format!("cell {cell}: set protocol.allow_shutdown").into());
     }
-    let (is_forced, wait) = (restart.is_forced, restart.wait);
-    let leave = Leave { cell, is_absorbed: false, is_forced, is_undone: false, wait };
-    leaving::carry_out(&survey, &leave, wanted, interrupt)?;
+    let wait = restart.wait;
+    if restart.is_forced {
+        has_copies(&survey.map, cell)?;
+    } else {
+        let leave = Leave { cell, is_absorbed: false, is_forced: false, is_undone: false, wait };
+        leaving::carry_out(&survey, &leave, wanted, interrupt)?;
+    }
     client.send(&format!("stats ring restart {start}"))?;
     match client.next_line()?.as_str() {
         "OK" => {}
         line => {
-            let what = format!("it is drained: volvox ctl drain {cell} --undo has it stay");
-            return Err(format!("cell {cell}: {line}; {what}").into());
+            let what = match restart.is_forced {
+                true => String::new(),
+                false => format!("; it is drained: volvox ctl drain {cell} --undo has it stay"),
+            };
+            return Err(format!("cell {cell}: {line}{what}").into());
         }
     }
-    let other = survey.answers().find(|(id, ..)| *id != cell).ok_or("no other cell answers")?.1;
-    let mut client = Client::connect(&other.at, wanted.timeout)?;
+    let mut ring = Watched::new(&survey, Some(cell), wanted);
     loop {
-        let map = Map::parse(&client.stats("ring")?)?;
+        let map = ring.map()?;
         let Some(missing) = missing(&map, cell, start) else { break };
         if begin.elapsed() >= wait || interrupt.has_come() {
             let seconds = begin.elapsed().as_secs_f64();
@@ -117,6 +124,17 @@ fn one(
         Ok(_) => Ok(()),
         Err(NoAnswer::Line(line)) => Err(format!("cell {cell}: {line}").into()),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Refuses where `cell` alone has a range: it may begin again without being emptied.
+fn has_copies(map: &Map, cell: u32) -> Result<(), String> {
+    let is_alone = |range: &&super::map::Range| range.in_sync().all(|it| it == cell);
+    match map.ranges.iter().find(is_alone) {
+        Some(range) => {
+            Err(format!("cell {cell}: it alone has range {}, which would be lost", range.id))
+        }
+        None => Ok(()),
     }
 }
 

@@ -14,7 +14,7 @@ const ASK: Duration = Duration::from_millis(200);
 pub(super) fn leave(ring: &RingCell, limit: Duration) {
     let (start, mut asked_at) = (Instant::now(), None::<Instant>);
     loop {
-        let Left { parts, is_ordered, is_possible, has_room } = ring.left();
+        let Left { parts, is_ordered, is_forced, is_possible, has_room } = ring.left();
         let seconds = start.elapsed().as_secs_f64();
         if parts == 0 {
             tracing::info!("other cells have all that this one had, after {seconds:.1} s");
@@ -38,7 +38,7 @@ pub(super) fn leave(ring: &RingCell, limit: Duration) {
             );
             return;
         }
-        if !is_ordered && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
+        if !is_forced && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
             ring.leave();
             asked_at = Some(Instant::now());
         }

@@ -197,7 +197,6 @@ impl Scene<'_> {
     /// The next order of an operation.
     fn order(&self, operation: Operation, map: &RingMap) -> Result<Order> {
         let largest = map.ranges.iter().max_by_key(|range| range.slices.clone().count());
-        let spare = (1..=EXTRA).find(|cell| !map.ranges.iter().any(|range| range.has(*cell)));
         let range = match operation {
             Operation::Absorb => map.ranges.iter().find(|it| it.primary == Some(EXTRA)),
             _ => largest,
@@ -213,7 +212,8 @@ impl Scene<'_> {
                 (vec!["move".to_owned(), id, other.to_string()], other)
             }
             Operation::Divide => {
-                (vec!["divide".into(), primary.to_string()], spare.context("there is no spare")?)
+                let words = ["divide", &primary.to_string(), "--to", &EXTRA.to_string()];
+                (words.map(str::to_owned).to_vec(), EXTRA)
             }
             Operation::Absorb => (vec!["absorb".into(), primary.to_string()], other),
             Operation::Drain => (vec!["drain".into(), primary.to_string()], other),
@@ -229,15 +229,9 @@ impl Scene<'_> {
         if operation != Operation::Absorb {
             return self.with_spare();
         }
-        if map.ranges.len() == CELLS {
+        if !leads(&map) {
             let Order { words, .. } = self.order(Operation::Divide, &self.with_spare()?)?;
             self.succeeds(&words.iter().map(String::as_str).collect::<Vec<_>>())?;
-        }
-        // The half of a primary that was killed may be led by its copy.
-        let map = self.rests()?;
-        if !leads(&map) {
-            let first = *map.ranges[CELLS].slices.start();
-            self.succeeds(&["move", &self.id_of(first)?, &EXTRA.to_string()])?;
         }
         self.rests()
     }
