@@ -93,6 +93,7 @@ fn full(repo: &Repo, stages: &mut Stages) {
     for driver in ["epoll", "signal", "uring", "threads"] {
         stages.run(&format!("clients, {driver}"), || prove::clients(driver, None).map(passed));
     }
+    stages.run("clients with auto discovery", || prove::discovery().map(passed));
     stages.run("a server without the laboratory", || server_only(repo).map(passed));
     stages.run("fuzz targets compile", || {
         tools::CPP.need()?;

@@ -132,6 +132,8 @@ pub enum Request<'a> {
     },
     /// `watch`: turn the connection into a stream of log lines: of those named, or of fetches.
     Watch(Words<'a>),
+    /// `config get cluster`: the cells that a client may connect to, as ElastiCache answers that.
+    ConfigCluster,
     /// `refresh_certs`: read the TLS certificates again. A server without TLS does not know it.
     RefreshCerts {
         /// Whether the client wants no reply.

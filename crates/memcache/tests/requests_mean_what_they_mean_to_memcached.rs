@@ -142,6 +142,7 @@ fn administration() {
     assert_reads("shutdown", Request::Shutdown { graceful: false });
     assert_reads("shutdown graceful", Request::Shutdown { graceful: true });
     assert_reads("refresh_certs", Request::RefreshCerts { noreply: false });
+    assert_reads("config get cluster", Request::ConfigCluster);
     for (command, want) in [
         ("enable", CrawlerCommand::Enable),
         ("disable", CrawlerCommand::Disable),

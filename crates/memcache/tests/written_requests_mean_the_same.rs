@@ -114,6 +114,7 @@ fn each_request_has_one_text() {
         "slabs automove freeratio 0.005 noreply\r\n",
         "lru tune 20 40 0.2 2\r\n",
         "refresh_certs noreply\r\n",
+        "config get cluster\r\n",
     ];
     for text in same {
         let written = written(&request(text.as_bytes()));

@@ -65,6 +65,8 @@ pub(crate) fn administrate(
         Request::Slabs { command, noreply } => (slabs(*command), *noreply),
         Request::Lru { noreply, .. } => (reply::OK, *noreply),
         Request::Watch(_) => (reply::WATCH_DISABLED, false),
+        // As memcached: there is no cluster.
+        Request::ConfigCluster => (Refusal::UnknownCommand.line(), false),
         Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line(), *noreply),
         request => unreachable!("{request:?} is executed before this"),
     };

@@ -205,6 +205,7 @@ fn volvox(cell: &Cell, out: &mut Vec<u8>) {
     let items = cell.engine().counters().since(&base.engine);
     let usage = cell.engine().usage();
     stats! { out, "",
+        version: env!("CARGO_PKG_VERSION"),
         wait_calls: host.wait_calls - was.wait_calls,
         read_calls: host.recv_calls - was.recv_calls,
         write_calls: host.send_calls - was.send_calls,

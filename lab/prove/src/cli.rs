@@ -116,7 +116,12 @@ impl Subject {
                 tier::reads::CLAIMS,
                 tier::tests::CLAIMS,
             ],
-            Self::Move => &[moving::pause::CLAIMS, moving::cells::CLAIMS, moving::kills::CLAIMS],
+            Self::Move => &[
+                moving::pause::CLAIMS,
+                moving::cells::CLAIMS,
+                moving::kills::CLAIMS,
+                moving::discovery::CLAIMS,
+            ],
         };
         themes.concat()
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 
+use crate::claims::moving::discovery;
 use crate::claims::{clients, engine_tests, instructions, tier};
 use crate::lab::{Given, Lab};
 
@@ -36,4 +37,9 @@ pub fn power_cuts() -> Result<()> {
 /// binary to start in place of the release binary.
 pub fn clients(driver: &str, server: Option<PathBuf>) -> Result<bool> {
     clients::run(&Lab::open(Given { volvox: server, ..Given::default() }, 0)?, driver)
+}
+
+/// Runs clients with auto discovery on a ring that changes; true when all follow it.
+pub fn discovery() -> Result<bool> {
+    discovery::follows(&lab()?)
 }

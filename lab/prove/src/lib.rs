@@ -30,4 +30,4 @@ mod lab;
 mod report;
 
 pub use cli::{Args, run};
-pub use gate::{calls, clients, instructions, power_cuts, shuttle};
+pub use gate::{calls, clients, discovery, instructions, power_cuts, shuttle};

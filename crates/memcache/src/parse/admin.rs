@@ -42,6 +42,10 @@ pub(super) fn parse(text: &[u8]) -> Understood<'_> {
         b"lru_crawler" => lru_crawler(words).map(Request::LruCrawler),
         b"slabs" => slabs(words).map(|command| Request::Slabs { command, noreply }),
         b"lru" => lru(words).map(|command| Request::Lru { command, noreply }),
+        b"config" => match (words.next(), words.next(), words.next()) {
+            (Some(b"get"), Some(b"cluster"), None) => Ok(Request::ConfigCluster),
+            _ => Err(Refusal::UnknownCommand),
+        },
         b"refresh_certs" => Ok(Request::RefreshCerts { noreply }),
         _ if words.last().is_some_and(|word| word.starts_with(b"HTTP/")) => Err(Refusal::Http),
         _ => Err(Refusal::UnknownCommand),

@@ -10,6 +10,7 @@
 //! batch ends, unless it is a read by a fence.
 
 use super::cell::{Mail, RingCell};
+use super::discovery;
 use super::links::{Link, LinkHandler, RingConnection, Role};
 use super::report::report;
 use super::requests::clients;
@@ -139,6 +140,10 @@ impl Handler for RingService {
             Subject::Ring(words) => {
                 let Executor { inner, ring, .. } = &mut self.worker.jobs.executor;
                 report(&mut inner.worker, ring, now, words, reply);
+                Outcome::Done
+            }
+            Subject::Discovery => {
+                discovery::answer(&self.worker.ring().map(), reply.bytes_mut());
                 Outcome::Done
             }
             Subject::All { .. } if !self.worker.ring().cell.options().allow_flush => {

@@ -24,12 +24,14 @@
 //! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
 //! | `keeping` | `cell`, `copies`, `flushed`, `jump`, `retries`, `routes`, `terms` | what follows from a new map |
 //! | `worker` | `cell`, `links`, `not_now`, `requests`, `retries` | the jobs and streams of one worker |
+//! | `discovery` | nothing | `config get cluster` |
 //! | `orders` | `cell` | what an operator wants, in words |
 //! | `report` | `orders`, `cell`, `history` | `stats ring` |
-//! | `handler` | `cell`, `links`, `report`, `requests`, `worker` | the handler of a worker |
+//! | `handler` | `cell`, `discovery`, `links`, `report`, `requests`, `worker` | the handler of a worker |
 
 mod cell;
 mod copies;
+mod discovery;
 mod flushed;
 mod handler;
 #[cfg(test)]

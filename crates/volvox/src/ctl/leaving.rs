@@ -68,16 +68,14 @@ pub(super) fn carry_out(
     let cell = leave.cell;
     let known = survey.map.cells.get(&cell);
     if known.is_some_and(|it| it.is_witness) {
-        return Err(
-            format!("cell {cell} is a witness: it has nothing, and a signal ends it").into()
-        );
+        return Err(format!("cell {cell}: it is a witness; a signal ends it").into());
     }
-    let start = known.ok_or_else(|| format!("cell {cell}: the ring has none; see ctl ring"))?.start;
+    let none = || format!("cell {cell}: the ring has none; see ctl ring");
+    let start = known.ok_or_else(none)?.start;
     let leaves = known.is_some_and(|it| it.leaves.is_some());
     if !leave.is_undone && others(survey, cell).next().is_none() {
-        return Err(
-            format!("cell {cell}: no other cell is left that could take what it has").into()
-        );
+        let what = "no other cell is left that could take what it has";
+        return Err(format!("cell {cell}: {what}").into());
     }
     let is_new = !leave.is_undone && !leave.is_forced && !leaves;
     let begin = Instant::now();
@@ -94,7 +92,7 @@ pub(super) fn carry_out(
     loop {
         let map = ring.map()?;
         let now = progress(leave, &map, start)?;
-        // What was ordered before may not be in the map yet: so that it stays is said once at least.
+        // What was ordered before may come into the map later: that it stays is said once at least.
         if now == Progress::Over && !(leave.is_undone && asked_at.is_none()) {
             shown.show("");
             let runs = map.cells.get(&cell).is_some_and(|it| it.is_heard != Some(false));

@@ -167,8 +167,9 @@ fn cell(
         ..Default::default()
     };
     let options = Options {
-        // What `version` answers: clients read the memcached release whose commands we speak.
-        version: format!("{COMPATIBLE_VERSION}-volvox-{}", env!("CARGO_PKG_VERSION")),
+        // What `version` answers: clients read the memcached release whose commands we speak. Some
+        // look for it at the end of the line, so nothing follows it.
+        version: COMPATIBLE_VERSION.to_owned(),
         limits,
         allow_flush: settings.protocol.allow_flush_all,
         allow_shutdown: settings.protocol.allow_shutdown,

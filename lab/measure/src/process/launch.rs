@@ -78,7 +78,7 @@ impl Launch {
         ready: impl FnMut(SocketAddr) -> io::Result<()>,
     ) -> Result<Server> {
         fs::create_dir_all(logs).with_context(|| format!("make {}", logs.display()))?;
-        let port = free_port(self.more_ports).context("find a free port of the loopback")?;
+        let port = free_ports(self.more_ports).context("find a free port of the loopback")?;
         let log = logs.join(format!("{name}-{port}.log"));
         let output = File::create(&log).with_context(|| format!("make {}", log.display()))?;
         if let Some((_, file)) = &self.instrument {
@@ -117,7 +117,7 @@ impl Launch {
 }
 
 /// A port that was free a moment ago, as were `more` that follow it.
-fn free_port(more: u16) -> io::Result<u16> {
+pub fn free_ports(more: u16) -> io::Result<u16> {
     let bind = |port: u16| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     if more == 0 {
         return Ok(bind(0)?.local_addr()?.port());
@@ -150,10 +150,10 @@ mod tests {
 
     #[test]
     fn ports_that_follow_are_free() {
-        let first = free_port(2).unwrap();
+        let first = free_ports(2).unwrap();
         assert!((first..=first + 2).all(|port| SEVERAL_PORTS.contains(&port)));
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, first + 1));
-        assert!(taken.is_err() || free_port(2).unwrap() != first);
+        assert!(taken.is_err() || free_ports(2).unwrap() != first);
     }
 
     #[test]

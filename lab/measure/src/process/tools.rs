@@ -53,6 +53,8 @@ impl error::Error for Missing {}
 pub const CPP: Tool = Tool { program: "c++", package: "g++" };
 /// Runs what the repository has in Python.
 pub const PYTHON: Tool = Tool { program: "python3", package: "python3" };
+/// Installs and runs what is in JavaScript: it brings Node.js.
+pub const NPM: Tool = Tool { program: "npm", package: "npm" };
 /// Counts instructions.
 pub const VALGRIND: Tool = Tool { program: "valgrind", package: "valgrind" };
 /// Counts system calls.

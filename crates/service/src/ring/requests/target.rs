@@ -14,6 +14,8 @@ pub(crate) enum Subject<'a> {
     All { delay: i64, noreply: bool },
     /// The ring: the words after `stats ring`.
     Ring(Words<'a>),
+    /// The cells that clients may connect to.
+    Discovery,
     /// None: it is about the cell, or the connection.
     Cell,
 }
@@ -44,6 +46,7 @@ pub(crate) fn subject<'a>(request: &Request<'a>, scratch: &'a mut KeyScratch) ->
             let mut words = *args;
             if words.next() == Some(b"ring") { Subject::Ring(words) } else { Subject::Cell }
         }
+        Request::ConfigCluster => Subject::Discovery,
         _ => Subject::Cell,
     }
 }

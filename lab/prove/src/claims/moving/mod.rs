@@ -1,5 +1,6 @@
 //! What a ring promises whose ranges move, and whose cells come and go, while clients go on.
 
 pub mod cells;
+pub mod discovery;
 pub mod kills;
 pub mod pause;
