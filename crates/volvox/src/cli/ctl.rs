@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::ctl::{Division, Leave, Question, Restart, Wanted};
+use crate::ctl::{Balance, Division, Leave, Question, Restart, Wanted};
 
 /// The longest time-out and the longest pause, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
@@ -107,6 +107,22 @@ enum CtlCommand {
         #[arg(long, value_name = "CELL", value_parser = number)]
         to: Option<u32>,
         /// How long to wait; after that the order stands
+        #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+        wait: Duration,
+    },
+    /// Have cells lead as many slices as others, one step after the other: no client sees an error,
+    /// or a miss
+    ///
+    /// Keys are spread over the slices evenly, so bytes and load follow. Ranges move as a whole
+    /// where that makes two cells even, and are divided else. Example: volvox ctl balance --all
+    Balance {
+        /// Cells that have nothing get something, too
+        #[arg(long)]
+        all: bool,
+        /// Only show the steps
+        #[arg(long)]
+        dry_run: bool,
+        /// How long to wait for all of it; what was ordered stands after that
         #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
         wait: Duration,
     },
@@ -280,6 +296,9 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Move { range, cell, wait } => Question::Move { range, cell, wait },
             CtlCommand::Divide { cell, range, to, wait } => {
                 Question::Divide(Division { cell, range, to, wait })
+            }
+            CtlCommand::Balance { all: takes_spares, dry_run: is_dry, wait } => {
+                Question::Balance(Balance { takes_spares, is_dry, wait })
             }
             CtlCommand::Ops => Question::Operations,
             CtlCommand::Restart { cells, force: is_forced, wait } => {

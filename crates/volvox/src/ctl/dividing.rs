@@ -25,11 +25,12 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// What is divided, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Plan {
-    range: u32,
+pub(super) struct Plan {
+    pub(super) range: u32,
     /// The first slice of the new range.
-    slice: usize,
-    to: u32,
+    pub(super) slice: usize,
+    /// Who is to lead that.
+    pub(super) to: u32,
 }
 
 /// How far it is.
@@ -54,18 +55,32 @@ pub(super) fn divide(
     let runs = |cell: u32| survey.answers().any(|(id, ..)| id == cell);
     let plan = Plan::of(&answer.map, division, runs)?;
     let mut ring = Watched::new(survey, Some(division.cell), wanted);
-    let (start, mut asked_at) = (Instant::now(), None::<Instant>);
-    let (mut shown, interrupt) = (Shown::default(), Interrupt::watch()?);
+    let start = Instant::now();
+    let (lower, upper) = carry_out(&mut ring, plan, division.wait, &Interrupt::watch()?)?;
+    writeln!(out, "{}", divided((&lower, &upper), start.elapsed(), wanted.json))?;
+    Ok(0)
+}
+
+/// Has a range divided, and waits for that. Returns both ranges.
+///
+/// # Errors
+/// What is in the way, or how far it has come in that time.
+pub(super) fn carry_out(
+    ring: &mut Watched,
+    plan: Plan,
+    wait: Duration,
+    interrupt: &Interrupt,
+) -> Result<(Range, Range), Box<dyn Error>> {
+    let (start, mut asked_at, mut shown) = (Instant::now(), None::<Instant>, Shown::default());
     loop {
         let map = ring.map()?;
         let progress = plan.progress(&map)?;
         if let Progress::Over(lower, upper) = progress {
             shown.show("");
-            writeln!(out, "{}", divided((lower, upper), start.elapsed(), wanted.json))?;
-            return Ok(0);
+            return Ok((lower.clone(), upper.clone()));
         }
         shown.show(&progress.text(plan));
-        if start.elapsed() >= division.wait || interrupt.has_come() {
+        if start.elapsed() >= wait || interrupt.has_come() {
             shown.show("");
             let (text, seconds) = (progress.text(plan), start.elapsed().as_secs_f64());
             return Err(format!("{text}, after {seconds:.1} s; {}", progress.remedy()).into());

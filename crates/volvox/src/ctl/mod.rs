@@ -11,6 +11,7 @@
 //!               +--> stop      a cell ends, if the others can do without it
 //!               +--> moving    a cell leads a range, and no client notices
 //!               +--> dividing  a range becomes two, and a spare leads one of them
+//!               +--> balancing  cells lead as many slices as others (dividing, moving)
 //!               +--> leaving   other cells take all that a cell has
 //!               +--> restarting  one cell after the other is emptied and begins again
 //!               +--> forgive   a range that is lost begins again empty
@@ -19,10 +20,11 @@
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `move`, `divide`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`, `tier flush`,
+//! Only `move`, `divide`, `balance`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`, `tier flush`,
 //! `tier retry`, `tier discard` and `tier policy` change anything. Each answer is a table or JSON.
 //! A cell that does not answer within the time-out is part of the answer, with the reason.
 
+mod balancing;
 mod check;
 mod client;
 mod discard;
@@ -59,7 +61,7 @@ use std::time::Duration;
 use style::Style;
 use survey::Survey;
 
-pub use wanted::{Division, Leave, Question, Restart, Wanted};
+pub use wanted::{Balance, Division, Leave, Question, Restart, Wanted};
 
 /// Answers a question.
 ///
@@ -108,6 +110,9 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         }
         Question::Divide(division) => {
             return dividing::divide(&take()?, division, wanted, out);
+        }
+        Question::Balance(balance) => {
+            return balancing::balance(&take()?, balance, wanted, out);
         }
         Question::Operations => ops::print(&take()?, wanted.json, out)?,
         Question::Restart(restart) => return restarting::restart(restart, wanted, out),

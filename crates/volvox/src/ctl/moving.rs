@@ -29,15 +29,27 @@ pub(super) fn move_range(
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
     let mut ring = Watched::new(survey, None, wanted);
+    let (now, took) = carry_out(&mut ring, (range, cell, wait))?;
+    writeln!(out, "{}", moved(&now, took, wanted.json))?;
+    Ok(0)
+}
+
+/// Has `cell` lead `range`, and waits for that so long. Returns the range, and how long it took;
+/// `None` where it was so.
+///
+/// # Errors
+/// What is in the way, or that it did not come to its end in that time.
+pub(super) fn carry_out(
+    ring: &mut Watched,
+    (range, cell, wait): (u32, u32, Duration),
+) -> Result<(Range, Option<Duration>), Box<dyn Error>> {
     let (start, mut asked_at) = (Instant::now(), None::<Instant>);
     loop {
         let map = ring.map()?;
         let found = map.ranges.iter().find(|it| it.id == range);
         let now = found.ok_or_else(|| format!("range {range}: the ring has none; see ctl ring"))?;
         if now.primary == cell {
-            let took = asked_at.map(|_| start.elapsed());
-            writeln!(out, "{}", moved(now, took, wanted.json))?;
-            return Ok(0);
+            return Ok((now.clone(), asked_at.map(|_| start.elapsed())));
         }
         let obstacle = obstacle(now, &map, cell)?;
         if start.elapsed() >= wait {

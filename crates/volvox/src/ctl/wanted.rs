@@ -41,6 +41,17 @@ pub struct Restart {
     pub wait: Duration,
 }
 
+/// That cells lead as many slices as others.
+#[derive(Clone, Debug)]
+pub struct Balance {
+    /// Whether cells that have nothing get something, too.
+    pub takes_spares: bool,
+    /// Whether the steps are only shown.
+    pub is_dry: bool,
+    /// How long all of it is waited for.
+    pub wait: Duration,
+}
+
 /// A question, and who is asked.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -69,6 +80,8 @@ pub enum Question {
         /// Whether they are written in hexadecimal digits.
         are_hex: bool,
     },
+    /// Cells are to lead as many slices as others.
+    Balance(Balance),
     /// Which keys there are.
     Keys {
         /// Only those that begin like this.

@@ -31,7 +31,7 @@ fn use_keys(at: std::net::SocketAddr, name: usize, stops: &AtomicBool, count: &A
     }
 }
 
-/// What `volvox ctl --json` says to these words, if it is done.
+/// What `volvox ctl --json` says to these words in the end, if it is done.
 fn ctl(at: std::net::SocketAddr, words: &[&str]) -> serde_json::Value {
     let server = at.to_string();
     let all = ["ctl", "--json", "--server", &server].into_iter().chain(words.iter().copied());
@@ -39,7 +39,7 @@ fn ctl(at: std::net::SocketAddr, words: &[&str]) -> serde_json::Value {
     let (out, error) =
         (String::from_utf8_lossy(&said.stdout), String::from_utf8_lossy(&said.stderr));
     assert!(said.status.success(), "{words:?}: {out}{error}");
-    serde_json::from_str(&out).expect("an object")
+    serde_json::from_str(out.lines().last().unwrap_or_default()).expect("an object")
 }
 
 /// Has cells hand over ranges by `volvox ctl move`.
@@ -116,11 +116,7 @@ fn a_spare_takes_a_range_and_gives_it_back_while_clients_go_on() {
 fn a_cell_is_divided_for_a_spare_while_clients_go_on() {
     let ring = Ring::start_with("divides", CELLS, &["--spares", "1"], &[]);
     let mut asked = Client::connect(ring.clients[1]);
-    let start = std::time::Instant::now();
-    while !asked.list("stats ring").iter().any(|line| line == "STAT cell:4:heard yes") {
-        assert!(start.elapsed() < DEADLINE, "the spare does not join");
-        thread::yield_now();
-    }
+    await_lines(&mut asked, &["STAT cell:4:heard yes"]);
     under_load(&ring, |_, _| {
         let divided = ctl(ring.clients[1], &["divide", "2"]);
         let [lower, upper] = [0, 1].map(|at| &divided["ranges"][at]);
@@ -136,6 +132,26 @@ fn a_cell_is_divided_for_a_spare_while_clients_go_on() {
     let divided = ctl(ring.clients[1], &["divide", "1", "--to", "4"]);
     assert_eq!(divided["ranges"][1]["primary"].as_u64(), Some(4));
     (1..=5).for_each(|range| is_whole(&asked.list("stats ring"), range));
+}
+
+#[test]
+fn a_spare_gets_its_share_while_clients_go_on() {
+    let ring = Ring::start_with("balances", CELLS, &["--spares", "1"], &[]);
+    let mut asked = Client::connect(ring.clients[0]);
+    await_lines(&mut asked, &["STAT cell:4:heard yes"]);
+    under_load(&ring, |_, _| {
+        let left = ctl(ring.clients[0], &["balance"]);
+        assert_eq!(left["steps"].as_u64(), Some(0), "it stays a spare");
+        let planned = ctl(ring.clients[0], &["balance", "--all", "--dry-run"]);
+        let done = ctl(ring.clients[0], &["balance", "--all"]);
+        assert_eq!(done, planned);
+        assert!(done["most"].as_u64() <= done["least"].as_u64().map(|least| least + 512), "{done}");
+    });
+    let report = asked.list("stats ring");
+    let ranges = report.iter().filter(|line| line.contains(":slices ")).count();
+    (1..=ranges).for_each(|range| is_whole(&report, range));
+    let of_spare = (1..=ranges).filter(|range| of_range(&report, *range, "primary") == 4);
+    assert!(of_spare.count() > 0);
 }
 
 /// Waits until the report of the ring has all of these lines.

@@ -1,0 +1,307 @@
+//! `ctl balance`: cells that lead many slices give some of them to cells that lead few, one step
+//! after the other, without a miss and without an error to any client.
+//!
+//! Keys are spread over the slices evenly, so bytes and load follow the slices. Copies are spread
+//! evenly by the ring itself. Each step is an order that stands by itself: where `ctl` ends, what
+//! was done stays, and the same command goes on.
+
+use std::error::Error;
+use std::io::Write;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use base::{RUN_SLICES, SLICES};
+use serde_json::json;
+
+use super::dividing;
+use super::interrupt::Interrupt;
+use super::map::{Map, Range};
+use super::moving;
+use super::progress::Shown;
+use super::survey::Survey;
+use super::table::plural;
+use super::wanted::{Balance, Wanted};
+use super::watched::Watched;
+
+/// Cells are even whose slices differ by this part of the mean at most.
+const SLACK: usize = 8;
+/// More steps than any ring needs: each makes one cell even.
+const STEPS_MAX: usize = 4096;
+/// How often it is looked whether nothing is under way.
+const LOOK: Duration = Duration::from_millis(100);
+
+/// One step: `to` leads what `from` has led.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Step {
+    range: u32,
+    from: u32,
+    to: u32,
+    slices: usize,
+    /// The first slice of a new range, where the range is divided. `None`: all of it moves.
+    at: Option<usize>,
+}
+
+/// Has cells lead as many slices as others, and says of each step what it was.
+pub(super) fn balance(
+    survey: &Survey,
+    balance: &Balance,
+    wanted: &Wanted,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let cells = cells(survey, balance.takes_spares);
+    if cells.len() < 2 {
+        return Err("fewer than two cells could lead something: see ctl ring".into());
+    }
+    let start = Instant::now();
+    let (mut shown, interrupt) = (Shown::default(), Interrupt::watch()?);
+    let mut ring = Watched::new(survey, None, wanted);
+    let mut planned = balance.is_dry.then(|| survey.map.clone());
+    for nth in 0..STEPS_MAX {
+        let map = match &planned {
+            Some(map) => map.clone(),
+            None => at_rest(&mut ring, (start, balance.wait), &interrupt)?,
+        };
+        let Some(step) = next(&map, &cells) else {
+            let [least, most] = ends(&map, &cells);
+            let steps = plural(nth, "step");
+            match wanted.json {
+                true => writeln!(out, "{}", json!({ "least": least, "most": most, "steps": nth }))?,
+                false => writeln!(out, "each cell leads {least} to {most} slices, after {steps}")?,
+            }
+            return Ok(0);
+        };
+        let begin = Instant::now();
+        match &mut planned {
+            Some(map) => step.apply(map),
+            None => {
+                shown.show(&format!("{step}"));
+                let left = balance.wait.saturating_sub(start.elapsed());
+                let done = step.carry_out(&mut ring, left, &interrupt);
+                shown.show("");
+                done?;
+            }
+        }
+        let seconds = (!balance.is_dry).then(|| begin.elapsed().as_secs_f64());
+        match wanted.json {
+            true => writeln!(out, "{}", step.to_json(seconds))?,
+            false => {
+                let took = seconds.map(|it| format!(", after {it:.1} s")).unwrap_or_default();
+                writeln!(out, "{step}{took}")?;
+            }
+        }
+        out.flush()?;
+    }
+    Err(format!("it is not even after {STEPS_MAX} steps").into())
+}
+
+/// The cells that answer, stay, and have a part in something, or may get one.
+fn cells(survey: &Survey, takes_spares: bool) -> Vec<u32> {
+    let map = &survey.map;
+    let stays = |cell: &u32| {
+        map.cells.get(cell).is_some_and(|it| !it.is_witness && it.leaves.is_none())
+            && (takes_spares || map.ranges.iter().any(|range| range.has(*cell)))
+    };
+    survey.answers().map(|(id, ..)| id).filter(stays).collect()
+}
+
+/// The map, once nothing is under way.
+fn at_rest(
+    ring: &mut Watched,
+    (start, wait): (Instant, Duration),
+    interrupt: &Interrupt,
+) -> Result<Map, Box<dyn Error>> {
+    loop {
+        let map = ring.map()?;
+        let is_still = |range: &Range| {
+            let is_ordered = range.moves_to.or(range.unites_with).is_some();
+            range.learner.is_none() && !is_ordered && range.divides.is_none()
+        };
+        if map.short().next().is_none() && map.ranges.iter().all(is_still) {
+            return Ok(map);
+        }
+        if start.elapsed() >= wait || interrupt.has_come() {
+            return Err("something else is under way: see ctl ops, and try again".into());
+        }
+        sleep(LOOK);
+    }
+}
+
+fn led(map: &Map, cell: u32) -> usize {
+    map.ranges.iter().filter(|it| it.primary == cell).map(Range::slices).sum()
+}
+
+/// The fewest and the most slices that one of `cells` leads.
+fn ends(map: &Map, cells: &[u32]) -> [usize; 2] {
+    let all = || cells.iter().map(|cell| led(map, *cell));
+    [all().min().unwrap_or(0), all().max().unwrap_or(0)]
+}
+
+/// The next step, from the cell that leads the most to the one that leads the fewest, if there is
+/// one between these two; else between others.
+fn next(map: &Map, cells: &[u32]) -> Option<Step> {
+    let mean = SLICES / cells.len();
+    let mut by_slices: Vec<_> = cells.iter().map(|cell| (led(map, *cell), *cell)).collect();
+    by_slices.sort_unstable();
+    let pairs =
+        by_slices.iter().flat_map(|to| by_slices.iter().rev().map(move |from| (*from, *to)));
+    let is_uneven = |((most, _), (least, _)): &((usize, u32), (usize, u32))| {
+        most.saturating_sub(*least) > mean / SLACK
+    };
+    pairs.filter(is_uneven).find_map(|((most, from), (least, to))| {
+        // What one of both has too much, or lacks: the other one may have its turn again.
+        let wanted = most.saturating_sub(mean).min(mean.saturating_sub(least)).max(1);
+        between(map, (from, to), (wanted, most - least), mean / SLACK)
+    })
+}
+
+/// How `from`, which leads `gap` slices more, gives some `wanted` ones to `to`: a range of about
+/// that length, or a part of one, or the range that makes them more even than they are.
+fn between(
+    map: &Map,
+    (from, to): (u32, u32),
+    (wanted, gap): (usize, usize),
+    even: usize,
+) -> Option<Step> {
+    let own = || map.ranges.iter().filter(|it| it.primary == from);
+    let whole = own().min_by_key(|it| it.slices().abs_diff(wanted));
+    let moves = |it: &Range| Step { range: it.id, from, to, slices: it.slices(), at: None };
+    if let Some(range) = whole.filter(|it| it.slices().abs_diff(wanted) <= even / 2) {
+        return Some(moves(range));
+    }
+    let longer = own().filter(|it| it.slices() > wanted && !it.has(to));
+    let divides = longer.min_by_key(|it| it.slices()).map(|it| {
+        let exact = it.last + 1 - wanted;
+        let run = exact / RUN_SLICES * RUN_SLICES;
+        let at = if run > it.first && exact - run <= even { run } else { exact };
+        Step { range: it.id, from, to, slices: it.last + 1 - at, at: Some(at) }
+    });
+    let improves = |it: &&Range| gap.abs_diff(2 * it.slices()) < gap;
+    divides.or_else(|| whole.filter(improves).map(moves))
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { range, from, to, slices, at } = self;
+        let slices = plural(*slices, "slice");
+        match at {
+            Some(at) => {
+                write!(f, "range {range}: {slices} from {at} on, of cell {from}, to cell {to}")
+            }
+            None => write!(f, "range {range}: all {slices}, of cell {from}, to cell {to}"),
+        }
+    }
+}
+
+impl Step {
+    fn to_json(self, seconds: Option<f64>) -> serde_json::Value {
+        let Self { range, from, to, slices, at } = self;
+        json!({
+            "range": range, "from": from, "to": to, "slices": slices, "divided_at": at,
+            "seconds": seconds,
+        })
+    }
+
+    fn carry_out(
+        self,
+        ring: &mut Watched,
+        wait: Duration,
+        interrupt: &Interrupt,
+    ) -> Result<(), Box<dyn Error>> {
+        let Self { range, to, at, .. } = self;
+        match at {
+            Some(slice) => {
+                let plan = dividing::Plan { range, slice, to };
+                dividing::carry_out(ring, plan, wait, interrupt).map(|_| ())
+            }
+            None => moving::carry_out(ring, (range, to, wait)).map(|_| ()),
+        }
+    }
+
+    /// What the map would be.
+    fn apply(self, map: &mut Map) {
+        let Some(range) = map.ranges.iter_mut().find(|it| it.id == self.range) else { return };
+        match self.at {
+            None => {
+                range.copies.retain(|copy| *copy != self.to);
+                range.primary = self.to;
+            }
+            Some(at) => {
+                let id = map.ranges.iter().map(|it| it.id).max().unwrap_or(0) + 1;
+                let range = map.ranges.iter_mut().find(|it| it.id == self.range).expect("found");
+                let upper = Range { id, first: at, primary: self.to, ..range.clone() };
+                range.last = at - 1;
+                // It replaces a copy of what stays.
+                if let Some(copy) = range.copies.last_mut() {
+                    *copy = self.to;
+                }
+                map.ranges.push(upper);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map::Member;
+    use super::*;
+
+    fn ring(ranges: &[(u32, usize, u32)]) -> Map {
+        let cells = (1..=5).map(|cell| (cell, Member::default())).collect();
+        let mut first = 0;
+        let ranges = ranges.iter().map(|(primary, slices, copy)| {
+            let range = Range {
+                id: first as u32 + 1,
+                first,
+                last: first + slices - 1,
+                primary: *primary,
+                copies: vec![*copy],
+                ..Range::default()
+            };
+            first += slices;
+            range
+        });
+        let ranges: Vec<_> = ranges.collect();
+        assert_eq!(first, SLICES);
+        Map { copies_wanted: 2, cells, ranges, ..Map::default() }
+    }
+
+    /// Steps until it is even.
+    fn steps(mut map: Map, cells: &[u32]) -> Vec<Step> {
+        let mut all = Vec::new();
+        while let Some(step) = next(&map, cells) {
+            step.apply(&mut map);
+            all.push(step);
+            assert!(all.len() < 20, "{all:?}");
+        }
+        let [least, most] = ends(&map, cells);
+        assert!(most - least <= SLICES / cells.len() / SLACK, "{least} to {most}: {all:?}");
+        let covered: usize = map.ranges.iter().map(Range::slices).sum();
+        assert_eq!(covered, SLICES);
+        all
+    }
+
+    #[test]
+    fn whole_ranges_move_where_that_makes_cells_even_and_others_are_divided() {
+        let third = SLICES / 3;
+        let even = [(1, third, 2), (2, third, 3), (3, SLICES - 2 * third, 1)];
+        assert_eq!(steps(ring(&even), &[1, 2, 3]), []);
+        // Cell 1 leads two of four ranges, and cell 3 none.
+        let quarter = SLICES / 4;
+        let two = [(1, quarter, 2), (2, quarter, 1), (1, quarter, 2), (4, quarter, 2)];
+        let done = steps(ring(&two), &[1, 2, 3, 4]);
+        assert_eq!((done.len(), done[0].from, done[0].to, done[0].at), (1, 1, 3, None));
+        // One range, and five cells.
+        let done = steps(ring(&[(1, SLICES, 2)]), &[1, 2, 3, 4, 5]);
+        assert!(done.iter().all(|step| step.from != step.to));
+        assert!(done.len() <= 5, "{done:?}");
+    }
+
+    #[test]
+    fn a_cell_that_has_a_copy_of_all_gets_a_whole_range() {
+        let most = SLICES - 1024;
+        let map = ring(&[(1, most, 2), (1, 1024, 2)]);
+        let first = next(&map, &[1, 2]).expect("it is uneven");
+        assert_eq!((first.slices, first.at), (most, None), "it cannot be given a part");
+        assert_eq!(next(&ring(&[(1, SLICES, 2)]), &[1, 2]), None, "nothing can be done");
+    }
+}
