@@ -20,8 +20,9 @@
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `move`, `divide`, `balance`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`, `tier flush`,
-//! `tier retry`, `tier discard` and `tier policy` change anything. Each answer is a table or JSON.
+//! Only `move`, `divide`, `balance`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`,
+//! `tier flush`, `tier retry`, `tier discard` and `tier policy` change anything. Each answer is a
+//! table or JSON.
 //! A cell that does not answer within the time-out is part of the answer, with the reason.
 
 mod balancing;
