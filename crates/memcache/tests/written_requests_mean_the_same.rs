@@ -65,7 +65,7 @@ fn flags(args: &memcache::MetaArgs<'_>) -> String {
 fn each_request_has_one_text() {
     let long = "k".repeat(250);
     let long_get = format!("get {long} {long}1 x\r\n");
-    let same: [&str; 48] = [
+    let same: [&str; 49] = [
         "get k\r\n",
         "gets k k2\tx k3\r\n",
         &long_get,
