@@ -89,6 +89,19 @@ fn a_cell_that_is_ended_does_not_leave_where_others_have_no_room() {
     assert!(after * 10 > before * 9, "{after} of {before} are left");
 }
 
+/// There is nothing to copy then, however full they are.
+#[test]
+fn a_cell_that_is_ended_leaves_where_all_others_have_copies() {
+    let flags = ["--memory-limit", LIMIT];
+    let mut ring = Ring::start_with("full-leaves", CELLS, &["--copies", "3"], &flags);
+    let mut client = Client::connect(ring.clients[0]);
+    fill(&mut client, 0..VALUES);
+    ring.signal(1, nix::sys::signal::Signal::SIGTERM);
+    ring.heal(1);
+    let log = client.list("stats ring log");
+    assert!(log.iter().any(|line| line.contains("cell 2 is drained")), "{log:#?}");
+}
+
 #[test]
 fn it_answers_reads_that_are_sent_together() {
     const LONG: usize = 4_000;
