@@ -6,7 +6,7 @@ use crate::model::KeyModel;
 use crate::number;
 use faulty::disk::SimDisk;
 
-use base::{Facts, SliceRange};
+use base::{Facts, Refused, SliceRange};
 use measure::rng::Rng;
 use tier::{Backend, TierError};
 
@@ -41,11 +41,17 @@ fn change(cell: &mut Cell, rng: &mut Rng) {
         2..6 => life.delete(given, &mut keys[key]),
         6 => {
             life.skip_versions(slice, rng.below(40_000));
+            // The next change may have to wait for a higher ceiling.
+            cell.sync();
             Ok(())
         }
         _ => cell.set(key, 200),
     };
-    done.expect("there is room");
+    match done {
+        // A segment or a ceiling is to be durable first.
+        Err(Refused::Full) => cell.sync(),
+        done => done.expect("there is room"),
+    }
     cell.life.sink.end_batch();
     cell.life.tier.write();
 }

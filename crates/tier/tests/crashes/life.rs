@@ -237,7 +237,10 @@ impl Life {
         let version = self.sink.commit(key, &Effect { key: &of.key, change }, stamp)?;
         assert_eq!(version.raw(), next);
         self.versions[of.slice.index()] = next;
-        given.insert(of.slice, next);
+        // Of an eviction nobody learns the version, and its process alone goes by it.
+        if !matches!(change, Change::Remove(Removal::Evicted | Removal::Expired)) {
+            given.insert(of.slice, next);
+        }
         Ok((self.sink.last_in(of.slice).map_or(0, |place| place.position), next))
     }
 
