@@ -18,6 +18,11 @@ readonly here out
 }
 mkdir -p "$out"
 if ! cmp -s "$here/requirements.txt" "$out/requirements.txt"; then
+    # Debian's Python comes without what makes environments.
+    python3 -c 'import ensurepip' || {
+        echo "python3-venv is missing: apt-get install python3-venv" >&2
+        exit 1
+    }
     python3 -m venv --clear "$out/venv"
     timeout "$INSTALL_TIMEOUT_S" "$out/venv/bin/python" -m pip install --quiet \
         --disable-pip-version-check --requirement "$here/requirements.txt"

@@ -569,7 +569,7 @@ fn a_cell_that_leaves_begins_nothing_and_its_ranges_come_back_unless_it_is_absor
 }
 
 #[test]
-fn who_would_take_the_place_of_a_cell_that_stays_after_all_ends_to_learn_that() {
+fn who_would_take_the_place_of_a_cell_that_stays_after_all_stops_learning_it() {
     let mut map = formed(4, 2);
     let at = |map: &Map, range: usize| map.ranges[range].stamp();
     let (one, four) = (CellId(1), CellId(4));
@@ -589,6 +589,11 @@ fn who_would_take_the_place_of_a_cell_that_stays_after_all_ends_to_learn_that() 
         let range = &map.ranges[range];
         assert!(!range.is_ordered() && range.learner.is_none() && range.is_in_sync(one));
     }
+    assert_eq!((map.ranges[1].moves_to, map.ranges[1].learner), (Some(four), Some(four)));
+    // Said once more, or of a cell that did not leave, it ends nothing.
+    let stays = Command::Stay { cell: CellId(2), life: Incarnation(1) };
+    assert_eq!(map.ranges[1].primary, CellId(2));
+    assert!(is_applied(&mut map, stays));
     assert_eq!((map.ranges[1].moves_to, map.ranges[1].learner), (Some(four), Some(four)));
     assert_eq!(map.fault(), None);
 }
@@ -614,6 +619,12 @@ fn ranges_that_a_cell_is_to_lead_count_before_it_leads_them() {
         is_applied(&mut map, Command::Move { at, cell: CellId(1), from: None })
     });
     assert_eq!(ordered.count(), ORDERED_MAX);
+    // Those of a cell that leaves are led by their copy, as after a failover.
+    let how = Leaving { is_absorbed: false, is_forced: false };
+    let leave = Command::Leave { cell: CellId(2), life: Incarnation(1), how };
+    assert!(is_applied(&mut map, leave));
+    let at = map.ranges[usize::from(many) - 1].stamp();
+    assert!(is_applied(&mut map, Command::Move { at, cell: CellId(1), from: None }));
 }
 
 /// What the range will be compared with after one more change.

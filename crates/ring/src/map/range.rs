@@ -256,7 +256,7 @@ impl Range {
         self.changes();
     }
 
-    /// `cell` stays after all: who would take its place ends to learn that.
+    /// `cell` stays after all: who would take its place stops learning it.
     pub(super) fn keeps(&mut self, cell: CellId) {
         let is_its_own = self.leaves.unwrap_or(self.primary) == cell;
         if let Some(learner) = self.moves_to_learner().filter(|_| is_its_own) {

@@ -394,9 +394,10 @@ impl Map {
         if is_last && leaves.is_some() {
             return Err(Refusal::NotEligible);
         }
-        cell.leaves = leaves;
+        let has_left = std::mem::replace(&mut cell.leaves, leaves).is_some();
         let Some(how) = leaves else {
-            self.ranges.iter_mut().for_each(|range| range.keeps(id));
+            // What moves for other reasons goes on.
+            self.ranges.iter_mut().filter(|_| has_left).for_each(|range| range.keeps(id));
             return Ok(());
         };
         let wanted = usize::from(self.copies_wanted);
@@ -456,7 +457,9 @@ impl Map {
             return Err(Refusal::NotEligible);
         }
         let range = self.range(at.range).ok_or(Refusal::NoRange)?;
-        if leaves.is_none() && !self.may_lead_more(cell) {
+        // A copy would lead it by a failover, too.
+        let is_succession = self.leaving(range.primary).is_some() && range.copies.contains(&cell);
+        if leaves.is_none() && !is_succession && !self.may_lead_more(cell) {
             return Err(Refusal::TooManyRanges);
         }
         // A primary that leaves hands over also what lacks a copy, to one that has it.

@@ -169,10 +169,12 @@ impl Moving<'_> {
     /// Whether `cell` is one that may lead `range` next: a copy, or one that may learn it.
     fn can_lead(&self, range: &Range, cell: CellId) -> bool {
         let is_heard = self.peers.get(cell).is_some_and(|peer| peer.is_heard(self.now_ns));
+        let is_copy = range.copies.contains(&cell);
+        let leaves = self.map.leaving(range.primary).is_some();
         is_heard
             && self.may_stay(cell)
-            && self.map.may_lead_more(cell)
-            && (range.copies.contains(&cell) || self.may_take(range, cell))
+            && (is_copy && leaves || self.map.may_lead_more(cell))
+            && (is_copy || self.may_take(range, cell))
     }
 
     /// Whether `cell` may have a part in ranges, and does not leave.

@@ -74,7 +74,7 @@ pub struct Left {
     pub parts: usize,
     /// Whether the map has it that it leaves.
     pub is_ordered: bool,
-    /// Whether it does so whatever is lost of the safety of copies.
+    /// Whether it does so even if ranges have fewer copies then.
     pub is_forced: bool,
     /// Whether another cell is heard that stays, and nothing lies below the memory of this one.
     pub is_possible: bool,
@@ -378,7 +378,8 @@ impl RingCell {
     /// Asks that it leaves the ring, so that it can end. What comes of it, the map says.
     pub fn leave(&self) {
         let RingIdentity { cell, incarnation, .. } = self.identity;
-        let how = Some(Leaving { is_absorbed: false, is_forced: true });
+        let is_absorbed = self.map().leaving(cell).is_some_and(|how| how.is_absorbed);
+        let how = Some(Leaving { is_absorbed, is_forced: true });
         self.find(Finding::Leaves { cell, life: Incarnation(incarnation), how });
     }
 

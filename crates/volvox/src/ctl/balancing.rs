@@ -10,13 +10,14 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use base::{RUN_SLICES, SLICES};
+use base::RUN_SLICES;
 use serde_json::json;
 
 use super::dividing;
 use super::interrupt::Interrupt;
-use super::map::{Map, Range};
+use super::map::{Map, Member, Range};
 use super::moving;
+use super::ops::operations;
 use super::progress::Shown;
 use super::survey::Survey;
 use super::table::plural;
@@ -25,8 +26,10 @@ use super::watched::Watched;
 
 /// Cells are even whose slices differ by this part of the mean at most.
 const SLACK: usize = 8;
-/// More steps than any ring needs: each makes one cell even.
+/// More steps than any ring needs: each makes one cell even, or nearly so.
 const STEPS_MAX: usize = 4096;
+/// A cell that leads so many ranges has none divided.
+const LED_MAX: usize = 12;
 /// How often it is looked whether nothing is under way.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -48,10 +51,7 @@ pub(super) fn balance(
     wanted: &Wanted,
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
-    let cells = cells(survey, balance.takes_spares);
-    if cells.len() < 2 {
-        return Err("fewer than two cells could lead something: see ctl ring".into());
-    }
+    let answer: Vec<_> = survey.answers().map(|(id, ..)| id).collect();
     let start = Instant::now();
     let (mut shown, interrupt) = (Shown::default(), Interrupt::watch()?);
     let mut ring = Watched::new(survey, None, wanted);
@@ -61,15 +61,33 @@ pub(super) fn balance(
             Some(map) => map.clone(),
             None => at_rest(&mut ring, (start, balance.wait), &interrupt)?,
         };
+        let cells = cells(&map, &answer, balance.takes_spares);
+        if cells.len() < 2 {
+            return Err("fewer than two cells could lead something: see ctl ring".into());
+        }
         let Some(step) = next(&map, &cells) else {
             let [least, most] = ends(&map, &cells);
-            let steps = plural(nth, "step");
-            match wanted.json {
-                true => writeln!(out, "{}", json!({ "least": least, "most": most, "steps": nth }))?,
-                false => writeln!(out, "each cell leads {least} to {most} slices, after {steps}")?,
-            }
-            return Ok(0);
+            let (steps, is_even) = (plural(nth, "step"), most - least <= slack(&map, &cells));
+            let line = match (wanted.json, is_even) {
+                (true, _) => {
+                    json!({ "least": least, "most": most, "steps": nth, "is_even": is_even })
+                        .to_string()
+                }
+                (false, true) => format!("each cell leads {least} to {most} slices, after {steps}"),
+                (false, false) => {
+                    format!("cells lead {least} to {most} slices, and no step makes them more even")
+                }
+            };
+            writeln!(out, "{line}")?;
+            return Ok(u8::from(!is_even));
         };
+        if start.elapsed() >= balance.wait || interrupt.has_come() {
+            let seconds = start.elapsed().as_secs_f64();
+            let steps = plural(nth, "step");
+            return Err(
+                format!("{steps} in {seconds:.1} s; volvox ctl balance goes on with it").into()
+            );
+        }
         let begin = Instant::now();
         match &mut planned {
             Some(map) => step.apply(map),
@@ -94,14 +112,16 @@ pub(super) fn balance(
     Err(format!("it is not even after {STEPS_MAX} steps").into())
 }
 
-/// The cells that answer, stay, and have a part in something, or may get one.
-fn cells(survey: &Survey, takes_spares: bool) -> Vec<u32> {
-    let map = &survey.map;
+/// The cells that answered, are heard, stay, and have a part in something, or may get one.
+fn cells(map: &Map, answer: &[u32], takes_spares: bool) -> Vec<u32> {
     let stays = |cell: &u32| {
-        map.cells.get(cell).is_some_and(|it| !it.is_witness && it.leaves.is_none())
+        let known = map.cells.get(cell);
+        let is_there =
+            |it: &Member| !it.is_witness && it.leaves.is_none() && it.is_heard != Some(false);
+        known.is_some_and(is_there)
             && (takes_spares || map.ranges.iter().any(|range| range.has(*cell)))
     };
-    survey.answers().map(|(id, ..)| id).filter(stays).collect()
+    answer.iter().copied().filter(stays).collect()
 }
 
 /// The map, once nothing is under way.
@@ -112,15 +132,12 @@ fn at_rest(
 ) -> Result<Map, Box<dyn Error>> {
     loop {
         let map = ring.map()?;
-        let is_still = |range: &Range| {
-            let is_ordered = range.moves_to.or(range.unites_with).is_some();
-            range.learner.is_none() && !is_ordered && range.divides.is_none()
-        };
-        if map.short().next().is_none() && map.ranges.iter().all(is_still) {
-            return Ok(map);
-        }
+        // What goes back to a cell once that has started again may wait for long.
+        let under_way = operations(&map).into_iter().find(|it| it.kind != "return");
+        let heals = map.healing().map(|range| format!("range {} lacks a copy", range.id));
+        let Some(what) = under_way.map(|it| it.text).or(heals) else { return Ok(map) };
         if start.elapsed() >= wait || interrupt.has_come() {
-            return Err("something else is under way: see ctl ops, and try again".into());
+            return Err(format!("{what}: try again later").into());
         }
         sleep(LOOK);
     }
@@ -136,21 +153,34 @@ fn ends(map: &Map, cells: &[u32]) -> [usize; 2] {
     [all().min().unwrap_or(0), all().max().unwrap_or(0)]
 }
 
+/// What each of `cells` leads on average.
+fn mean(map: &Map, cells: &[u32]) -> usize {
+    cells.iter().map(|cell| led(map, *cell)).sum::<usize>() / cells.len().max(1)
+}
+
+/// How much more one cell may lead than another one.
+fn slack(map: &Map, cells: &[u32]) -> usize {
+    mean(map, cells) / SLACK
+}
+
 /// The next step, from the cell that leads the most to the one that leads the fewest, if there is
-/// one between these two; else between others.
+/// one between these two; else between others. Each makes two cells more even by a part of the
+/// slack at least, so they come to an end.
 fn next(map: &Map, cells: &[u32]) -> Option<Step> {
-    let mean = SLICES / cells.len();
+    let (mean, slack) = (mean(map, cells), slack(map, cells));
     let mut by_slices: Vec<_> = cells.iter().map(|cell| (led(map, *cell), *cell)).collect();
     by_slices.sort_unstable();
     let pairs =
         by_slices.iter().flat_map(|to| by_slices.iter().rev().map(move |from| (*from, *to)));
     let is_uneven = |((most, _), (least, _)): &((usize, u32), (usize, u32))| {
-        most.saturating_sub(*least) > mean / SLACK
+        most.saturating_sub(*least) > slack.max(1)
     };
     pairs.filter(is_uneven).find_map(|((most, from), (least, to))| {
-        // What one of both has too much, or lacks: the other one may have its turn again.
-        let wanted = most.saturating_sub(mean).min(mean.saturating_sub(least)).max(1);
-        between(map, (from, to), (wanted, most - least), mean / SLACK)
+        let gap = most - least;
+        // What one of both has too much, or lacks: it is even then.
+        let wanted = most.saturating_sub(mean).min(mean.saturating_sub(least));
+        let wanted = if wanted * 2 > slack { wanted } else { gap / 2 };
+        between(map, (from, to), (wanted, gap), slack)
     })
 }
 
@@ -160,22 +190,23 @@ fn between(
     map: &Map,
     (from, to): (u32, u32),
     (wanted, gap): (usize, usize),
-    even: usize,
+    slack: usize,
 ) -> Option<Step> {
     let own = || map.ranges.iter().filter(|it| it.primary == from);
     let whole = own().min_by_key(|it| it.slices().abs_diff(wanted));
     let moves = |it: &Range| Step { range: it.id, from, to, slices: it.slices(), at: None };
-    if let Some(range) = whole.filter(|it| it.slices().abs_diff(wanted) <= even / 2) {
+    if let Some(range) = whole.filter(|it| it.slices().abs_diff(wanted) <= slack / 2) {
         return Some(moves(range));
     }
     let longer = own().filter(|it| it.slices() > wanted && !it.has(to));
-    let divides = longer.min_by_key(|it| it.slices()).map(|it| {
+    let longer = longer.min_by_key(|it| it.slices()).filter(|_| own().count() < LED_MAX);
+    let divides = longer.map(|it| {
         let exact = it.last + 1 - wanted;
         let run = exact / RUN_SLICES * RUN_SLICES;
-        let at = if run > it.first && exact - run <= even { run } else { exact };
+        let at = if run > it.first && exact - run <= slack / 2 { run } else { exact };
         Step { range: it.id, from, to, slices: it.last + 1 - at, at: Some(at) }
     });
-    let improves = |it: &&Range| gap.abs_diff(2 * it.slices()) < gap;
+    let improves = |it: &&Range| it.slices() * 2 > slack && (it.slices() * 2 + slack) < gap * 2;
     divides.or_else(|| whole.filter(improves).map(moves))
 }
 
@@ -213,7 +244,7 @@ impl Step {
                 let plan = dividing::Plan { range, slice, to };
                 dividing::carry_out(ring, plan, wait, interrupt).map(|_| ())
             }
-            None => moving::carry_out(ring, (range, to, wait)).map(|_| ()),
+            None => moving::carry_out(ring, (range, to, wait), interrupt).map(|_| ()),
         }
     }
 
@@ -222,7 +253,9 @@ impl Step {
         let Some(range) = map.ranges.iter_mut().find(|it| it.id == self.range) else { return };
         match self.at {
             None => {
-                range.copies.retain(|copy| *copy != self.to);
+                // A copy and the primary change places.
+                let copy = range.copies.iter_mut().find(|copy| **copy == self.to);
+                copy.into_iter().for_each(|copy| *copy = self.from);
                 range.primary = self.to;
             }
             Some(at) => {
@@ -242,8 +275,8 @@ impl Step {
 
 #[cfg(test)]
 mod tests {
-    use super::super::map::Member;
     use super::*;
+    use base::SLICES;
 
     fn ring(ranges: &[(u32, usize, u32)]) -> Map {
         let cells = (1..=5).map(|cell| (cell, Member::default())).collect();
@@ -274,7 +307,7 @@ mod tests {
             assert!(all.len() < 20, "{all:?}");
         }
         let [least, most] = ends(&map, cells);
-        assert!(most - least <= SLICES / cells.len() / SLACK, "{least} to {most}: {all:?}");
+        assert!(most - least <= slack(&map, cells), "{least} to {most}: {all:?}");
         let covered: usize = map.ranges.iter().map(Range::slices).sum();
         assert_eq!(covered, SLICES);
         all
@@ -303,5 +336,37 @@ mod tests {
         let first = next(&map, &[1, 2]).expect("it is uneven");
         assert_eq!((first.slices, first.at), (most, None), "it cannot be given a part");
         assert_eq!(next(&ring(&[(1, SLICES, 2)]), &[1, 2]), None, "nothing can be done");
+    }
+
+    /// Random rings: it comes to an end, however many cells there are and whoever leads what.
+    #[test]
+    fn every_ring_is_even_in_the_end_or_nothing_makes_it_more_even() {
+        let mut state = 1_u64;
+        let mut drawn = |below: usize| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(11);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..2_000 {
+            let count = 2 + drawn(11) as u32;
+            let cells: Vec<u32> = (1..=count).collect();
+            let mut left = SLICES;
+            let mut ranges = Vec::new();
+            while left > 0 && ranges.len() < 20 {
+                let slices =
+                    if ranges.len() == 19 { left } else { (1 + drawn(SLICES / 2)).min(left) };
+                let primary = 1 + drawn(count as usize) as u32;
+                let copy = primary % count + 1;
+                ranges.push((primary, slices, copy));
+                left -= slices;
+            }
+            let mut map = ring(&ranges);
+            let mut steps = 0;
+            while let Some(step) = next(&map, &cells) {
+                let before = ends(&map, &cells);
+                step.apply(&mut map);
+                steps += 1;
+                assert!(steps <= 6 * cells.len(), "{ranges:?}: {before:?} {step:?}");
+            }
+        }
     }
 }

@@ -196,10 +196,10 @@ fn progress(leave: &Leave, map: &Map, start: u64) -> Result<Progress, String> {
     let absorbed = map.ranges.iter().filter(|range| range.is_absorbed && !is_alone).count();
     Ok(match (member.leaves.as_deref(), parts(map, cell)) {
         (None, _) => Progress::Open,
-        (Some(_), parts) if parts > 0 && leave.is_forced && !member.is_forced => Progress::Open,
         (Some("absorbed"), _) if !leave.is_absorbed => {
             return Err(format!("cell {cell} is being absorbed: --undo ends that"));
         }
+        (Some(_), parts) if parts > 0 && leave.is_forced && !member.is_forced => Progress::Open,
         (Some("drained"), _) if leave.is_absorbed => Progress::Open,
         (Some(_), 0) if absorbed == 0 || !leave.is_absorbed => Progress::Over,
         (Some(_), parts) => Progress::Leaves(parts, if leave.is_absorbed { absorbed } else { 0 }),
@@ -213,7 +213,8 @@ impl Progress {
         match self {
             Self::Open => format!("cell {cell}: it is ordered, and the map does not have it yet"),
             Self::Leaves(0, absorbed) => {
-                format!("cell {cell}: {} to become one with others", plural(*absorbed, "range"))
+                let ranges = plural(*absorbed, "range");
+                format!("cell {cell}: {ranges} are still to become one with others")
             }
             Self::Leaves(parts, _) => {
                 format!("cell {cell}: it has a part in {} still{held}", plural(*parts, "range"))

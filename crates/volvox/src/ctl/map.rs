@@ -156,6 +156,12 @@ impl Map {
         self.ranges.iter().find(|range| (range.first..=range.last).contains(&slice))
     }
 
+    /// A range that has fewer copies than it could have with the cells that there are.
+    pub(super) fn healing(&self) -> Option<&Range> {
+        let copies = self.copies_wanted.min(self.cells.len() - self.witnesses().count());
+        self.ranges.iter().find(|range| range.in_sync().count() < copies)
+    }
+
     /// The ranges that have fewer copies than they should.
     pub(super) fn short(&self) -> impl Iterator<Item = &Range> {
         self.ranges.iter().filter(|range| range.in_sync().count() < self.copies_wanted)

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::interrupt::Interrupt;
 use super::map::{Map, Range};
 use super::survey::Survey;
 use super::wanted::Wanted;
@@ -29,7 +30,7 @@ pub(super) fn move_range(
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
     let mut ring = Watched::new(survey, None, wanted);
-    let (now, took) = carry_out(&mut ring, (range, cell, wait))?;
+    let (now, took) = carry_out(&mut ring, (range, cell, wait), &Interrupt::watch()?)?;
     writeln!(out, "{}", moved(&now, took, wanted.json))?;
     Ok(0)
 }
@@ -42,6 +43,7 @@ pub(super) fn move_range(
 pub(super) fn carry_out(
     ring: &mut Watched,
     (range, cell, wait): (u32, u32, Duration),
+    interrupt: &Interrupt,
 ) -> Result<(Range, Option<Duration>), Box<dyn Error>> {
     let (start, mut asked_at) = (Instant::now(), None::<Instant>);
     loop {
@@ -52,8 +54,8 @@ pub(super) fn carry_out(
             return Ok((now.clone(), asked_at.map(|_| start.elapsed())));
         }
         let obstacle = obstacle(now, &map, cell)?;
-        if start.elapsed() >= wait {
-            return Err(late(now, (cell, wait), obstacle.as_deref()).into());
+        if start.elapsed() >= wait || interrupt.has_come() {
+            return Err(late(now, (cell, start.elapsed()), obstacle.as_deref()).into());
         }
         let is_due = asked_at.is_none_or(|at| at.elapsed() >= ASK);
         if now.moves_to.is_none() && obstacle.is_none() && is_due {
@@ -110,17 +112,17 @@ fn moved(range: &Range, took: Option<Duration>, as_json: bool) -> String {
     }
 }
 
-fn late(range: &Range, (cell, wait): (u32, Duration), obstacle: Option<&str>) -> String {
-    let (id, seconds) = (range.id, wait.as_secs_f64());
+fn late(range: &Range, (cell, took): (u32, Duration), obstacle: Option<&str>) -> String {
+    let (id, seconds) = (range.id, took.as_secs_f64());
     match obstacle {
-        Some(what) => format!("range {id}: {what}, since {seconds} s (--wait): try again later"),
+        Some(what) => format!("range {id}: {what}, after {seconds:.1} s: try again later"),
         None if range.moves_to == Some(cell) => format!(
-            "range {id}: it was not handed over within {seconds} s (--wait); the order stands, see \
-             ctl ring"
+            "range {id}: it was not handed over within {seconds:.1} s; the order stands, see ctl \
+             ring"
         ),
         None => format!(
-            "range {id}: nothing has come of the order within {seconds} s (--wait); more than half \
-             of the voters must run, and nothing may lie below the cells"
+            "range {id}: nothing has come of the order within {seconds:.1} s; more than half of \
+             the voters must run, and nothing may lie below the cells"
         ),
     }
 }
@@ -167,7 +169,7 @@ mod tests {
         let waits = (2, Duration::from_secs(4));
         assert!(late(&range, waits, None).contains("the order stands"));
         assert!(
-            late(&range, waits, Some("it lacks a copy")).contains("it lacks a copy, since 4 s")
+            late(&range, waits, Some("it lacks a copy")).contains("it lacks a copy, after 4.0 s")
         );
         let lost = late(&Range { moves_to: None, ..range }, waits, None);
         assert!(lost.contains("more than half of the voters"), "{lost}");

@@ -12,7 +12,7 @@ use super::table::plural;
 /// Something that is under way.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Operation {
-    kind: &'static str,
+    pub(super) kind: &'static str,
     /// The range that it is about, if it is about one.
     range: Option<u32>,
     /// The cell that leaves, or is to take something.

@@ -38,8 +38,9 @@ pub(super) fn restart(
         shown.show("");
         if let Err(error) = restarted {
             let rest: Vec<_> = cells[nth..].iter().map(u32::to_string).collect();
+            let force = if restart.is_forced { " --force" } else { "" };
             let rest = rest.join(" ");
-            return Err(format!("{error}; volvox ctl restart {rest} goes on").into());
+            return Err(format!("{error}; volvox ctl restart{force} {rest} goes on").into());
         }
         let seconds = start.elapsed().as_secs_f64();
         match wanted.json {
@@ -148,7 +149,7 @@ fn missing(map: &Map, cell: u32, start: u64) -> Option<String> {
     if let Some(range) = map.ranges.iter().find(is_away) {
         return Some(format!("range {} has not come back to it", range.id));
     }
-    map.short().next().map(|range| format!("range {} lacks a copy", range.id))
+    map.healing().map(|range| format!("range {} lacks a copy", range.id))
 }
 
 #[cfg(test)]

@@ -43,7 +43,10 @@ impl Watched {
             client.send(&format!("stats ring {words}"))?;
             client.next_line()
         })?;
-        match line == "OK" || line.starts_with("CLIENT_ERROR the range has changed") {
+        let has_changed = ["range", "cell"]
+            .iter()
+            .any(|what| line.starts_with(&format!("CLIENT_ERROR the {what} has changed")));
+        match line == "OK" || has_changed {
             true => Ok(()),
             false => Err(NoAnswer::Line(line).into()),
         }
