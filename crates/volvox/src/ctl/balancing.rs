@@ -28,7 +28,7 @@ use super::watched::Watched;
 const SLACK: usize = 8;
 /// More steps than any ring needs: each makes one cell even, or nearly so.
 const STEPS_MAX: usize = 4096;
-/// A cell that leads so many ranges has none divided.
+/// A cell that leads this number of ranges has none divided.
 const LED_MAX: usize = 12;
 /// How often it is looked whether nothing is under way.
 const LOOK: Duration = Duration::from_millis(100);
@@ -84,9 +84,7 @@ pub(super) fn balance(
         if start.elapsed() >= balance.wait || interrupt.has_come() {
             let seconds = start.elapsed().as_secs_f64();
             let steps = plural(nth, "step");
-            return Err(
-                format!("{steps} in {seconds:.1} s; volvox ctl balance goes on with it").into()
-            );
+            return Err(format!("{steps} in {seconds:.1} s; volvox ctl balance continues").into());
         }
         let begin = Instant::now();
         match &mut planned {
@@ -338,7 +336,7 @@ mod tests {
         assert_eq!(next(&ring(&[(1, SLICES, 2)]), &[1, 2]), None, "nothing can be done");
     }
 
-    /// Random rings: it comes to an end, however many cells there are and whoever leads what.
+    /// Random rings: it comes to an end, however many cells there are and whatever each leads.
     #[test]
     fn every_ring_is_even_in_the_end_or_nothing_makes_it_more_even() {
         let mut state = 1_u64;
