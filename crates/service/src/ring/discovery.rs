@@ -73,5 +73,6 @@ mod tests {
         let moves = Command::Move { at: map.ranges[0].stamp(), cell: CellId(2), from: None };
         map.apply(&moves);
         assert!(map.version > before);
+        assert!(answered(&map).contains(&format!("\r\n{}\n{list}\n", map.version)));
     }
 }

@@ -60,7 +60,8 @@ impl Watched {
         let mut failed = NoAnswer::Closed;
         for _ in 0..=self.addresses.len() {
             let known = self.client.take().map(Ok);
-            let client = known.unwrap_or_else(|| Client::connect(&self.addresses[0], self.timeout));
+            let Some(address) = self.addresses.first() else { break };
+            let client = known.unwrap_or_else(|| Client::connect(address, self.timeout));
             match client.and_then(|mut client| Ok((request(&mut client)?, client))) {
                 Ok((answer, client)) => {
                     self.client = Some(client);
