@@ -355,6 +355,11 @@ impl Engine {
         transfer::forget(&self.items, pin, slices, at)
     }
 
+    /// The same of items of epochs before that one alone, and others may execute meanwhile.
+    pub fn forget_before(&self, pin: &mut Pin, of: (SliceRange, u32), at: &mut Cursor) -> More {
+        transfer::forget_before(&self.items, pin, of, at)
+    }
+
     /// The last version given in `slice`: a barrier at it ends every item that exists now.
     #[must_use]
     pub fn last_version(&self, slice: SliceId) -> Version {

@@ -15,7 +15,7 @@
 //! One thread flushes at a time, so at most one change of a key is on its way below.
 
 use crate::backend::{BackendError, Change, Failure};
-use crate::held::{LOST_NS, NOT_LED_NS};
+use crate::held::{ELSEWHERE_NS, LOST_NS, NOT_LED_NS};
 use crate::index::{Entry, Kind, Place};
 use crate::journal::{
     BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, Waiting, gives_up, journaled,
@@ -117,7 +117,7 @@ impl Gathered {
             }
             let is_lost = error.failure == Failure::Corrupt;
             let rest_ns = if is_lost { LOST_NS } else { NOT_LED_NS };
-            lock(&layers.held).hold(group(&backs[0]), rest_ns, error.to_string());
+            lock(&layers.held).hold(group(&backs[0]), rest_ns, Some(error.to_string()));
             rests.get_or_insert(error);
         }
         done.map(|()| rests)
@@ -506,16 +506,21 @@ fn gather_batch(
             layers.index.remove_if(hash, named.version);
             continue;
         }
+        let group = layers.backend.group(slice);
+        let first = group.numbers().start;
+        // Another cell writes it back, and may itself wait for what lies after it here.
+        if !layers.leads(slice) && !group.is_empty() && gathered.resting.insert(first) {
+            lock(&layers.held).hold(first, ELSEWHERE_NS, None);
+        }
+        if gathered.resting.contains(&first) {
+            gathered.held.get_or_insert(Spot { segment, offset: begin });
+            continue;
+        }
         // What comes after it waits, too: a course is gone through in order.
         if !layers.may_write_back(slice, named.version) {
             return Ok(false);
         }
-        let group = layers.backend.group(slice);
-        if gathered.resting.contains(&group.numbers().start) {
-            gathered.held.get_or_insert(Spot { segment, offset: begin });
-            continue;
-        }
-        if !group.is_empty() && !gathered.groups.contains(&group.numbers().start) {
+        if !group.is_empty() && !gathered.groups.contains(&first) {
             if gathered.places.contains_key(&hash) {
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Groups of keys that cannot be written back while others can, as where a page of them is lost:
-//! they rest for a while, and all others are written back meanwhile.
+//! Groups of keys that cannot be written back while others can, as where a page of them is lost or
+//! another cell leads them: they rest for a while, and all others are written back meanwhile.
 //!
 //! ```text
 //! course   ... written back | some are held, the others written back | not gone through
@@ -17,6 +17,9 @@ pub(crate) const LOST_NS: u64 = 5_000_000_000;
 /// How long one rests that this cell does not lead below: it is about to.
 pub(crate) const NOT_LED_NS: u64 = 100_000_000;
 
+/// How long one rests that another cell leads, and writes back.
+pub(crate) const ELSEWHERE_NS: u64 = 500_000_000;
+
 /// The groups that rest, and how far courses were gone through beyond what is held of them.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
@@ -31,7 +34,8 @@ pub(crate) struct Held {
 struct Rest {
     ns: u64,
     until_ns: Option<u64>,
-    why: String,
+    /// `None`: nothing is wrong with it.
+    why: Option<String>,
 }
 
 impl Held {
@@ -47,13 +51,20 @@ impl Held {
     }
 
     /// A group rests in the next rounds, for so long.
-    pub(crate) fn hold(&mut self, group: usize, ns: u64, why: String) {
+    pub(crate) fn hold(&mut self, group: usize, ns: u64, why: Option<String>) {
         self.groups.insert(group, Rest { ns, until_ns: None, why });
     }
 
-    /// Why one of those that rest does.
+    /// This cell leads others than it did: what rests only because another one led it rests no more.
+    pub(crate) fn leads_others(&mut self) {
+        self.groups.retain(|_, rest| rest.why.is_some());
+        self.ahead.clear();
+    }
+
+    /// Why one of those that rest does, if something is wrong with it.
     pub(crate) fn why(&self) -> Option<String> {
-        self.groups.iter().min_by_key(|(group, _)| **group).map(|(_, rest)| rest.why.clone())
+        let faults = self.groups.iter().filter(|(_, rest)| rest.why.is_some());
+        faults.min_by_key(|(group, _)| **group).and_then(|(_, rest)| rest.why.clone())
     }
 
     /// From where on a course is gone through that is `reached` up to there.

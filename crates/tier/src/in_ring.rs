@@ -79,6 +79,11 @@ impl InRing {
         self.lease.get().is_some_and(|lease| lease(level))
     }
 
+    /// Whether this cell leads the slice, with a lease or without.
+    pub(crate) fn leads(&self, slice: SliceId) -> bool {
+        self.led.level(slice).is_some()
+    }
+
     /// Whether this cell leads the slice, under a lease, and its level has passed the version.
     pub(crate) fn may_write_back(&self, slice: SliceId, version: Version) -> bool {
         self.led.level(slice).is_some_and(|level| {
@@ -122,14 +127,14 @@ impl InRing {
     /// Leads `slices` from now on, at this level; below as soon as the flusher comes to it.
     pub(crate) fn lead(&self, slices: SliceRange, level: Level) {
         let mut ranges = lock(&self.ranges);
-        ranges.retain(|range| range.slices != slices);
+        ranges.retain(|range| !range.slices.overlaps(slices));
         ranges.push(Range { slices, level, wanted: 1, led: 0 });
         self.led.set(slices, Some(level));
     }
 
-    /// This cell neither leads nor copies `slices` from now on.
+    /// This cell does not lead `slices` from now on.
     pub(crate) fn leave(&self, slices: SliceRange) {
-        lock(&self.ranges).retain(|range| range.slices != slices);
+        lock(&self.ranges).retain(|range| !range.slices.overlaps(slices));
         self.led.set(slices, None);
     }
 

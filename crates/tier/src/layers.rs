@@ -83,6 +83,11 @@ impl Layers {
         self.journal.failure().is_none() && (!self.index.is_full(0) || is_named())
     }
 
+    /// Whether this cell leads a slice.
+    pub(crate) fn leads(&self, slice: SliceId) -> bool {
+        self.ring.as_ref().is_none_or(|ring| ring.leads(slice))
+    }
+
     /// Whether the version of a slice may be written back now: this cell leads the slice, and what
     /// could still be lost is not below.
     pub(crate) fn may_write_back(&self, slice: SliceId, version: Version) -> bool {

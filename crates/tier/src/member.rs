@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! copies --lead--> leads --leave--> nothing --void--> empty --> copies again
-//!                    ^                 |
-//!                    +------lead-------+ where the ring recovers it
+//!    ^               ^                 | |
+//!    |               +------lead-------+ | where the ring recovers it, or it is not handed over
+//!    +-----------------------------------+ where it was handed over
 //! ```
 
 use crate::backend::{BackendError, Failure};
@@ -15,6 +16,7 @@ use crate::layers::Layers;
 use crate::live_rules::LiveRules;
 use crate::lookups::Lookups;
 use crate::rules::Ack;
+use crate::sync::lock;
 use base::{SliceId, SliceRange, Version};
 use effects::{LaneId, Lanes, Level, Mark, ReaderId};
 use std::ops::Range;
@@ -194,10 +196,16 @@ impl Member<'_> {
         self.layers.journal.states().learn(slice, version);
     }
 
-    /// Whether all that was copied up to these ends of the logs is written, so that what they have
-    /// may be led. Writes it, as far as no other thread does.
+    /// The ends of all logs.
     #[must_use]
-    pub fn has_written_copied(&self, ends: &[u64]) -> bool {
+    pub fn ends(&self) -> Vec<u64> {
+        self.layers.journal.ends()
+    }
+
+    /// Whether everything up to these ends of the logs is written. Writes it, as far as no other
+    /// thread does.
+    #[must_use]
+    pub fn has_written(&self, ends: &[u64]) -> bool {
         self.layers.journal.write();
         self.layers.journal.has_written(ends)
     }
@@ -233,8 +241,9 @@ impl Member<'_> {
         self.ring.lead_again();
     }
 
-    /// Leads `slices` from now on, of which `last` is the last version of each: what has passed
-    /// `level` is written back. All that was copied of them is written, and lies before a cut.
+    /// Leads `slices` from now on, or again, of which `last` is the last version of each: what has
+    /// passed `level` is written back. All that was copied of them is written, and lies before a
+    /// cut.
     pub fn lead(&self, slices: SliceRange, level: Level, last: impl Fn(SliceId) -> Version) {
         for slice in slices.iter() {
             self.layers.journal.states().learn(slice, last(slice));
@@ -242,10 +251,11 @@ impl Member<'_> {
         }
         self.lookups.changed_all();
         self.ring.lead(slices, level);
+        lock(&self.layers.held).leads_others();
     }
 
-    /// This cell neither leads nor copies `slices` from now on: what the journal has of them stays,
-    /// and nothing is written back or looked up.
+    /// This cell does not lead `slices` from now on: what the journal has of them stays, and nothing
+    /// is written back or looked up.
     pub fn leave(&self, slices: SliceRange) {
         self.ring.leave(slices);
         self.layers.backend.leave(slices);

@@ -145,7 +145,9 @@ fn divides_or_replaces(
     let (first, last) = (u64::from(range.start) + 1, u64::from(range.end));
     let within = |slice: &u64| (first..last).contains(slice);
     let of_key = keys[dice.index(keys.len())].index() as u64;
-    let slice = [of_key, dice.between(first, last.max(first + 1))].into_iter().find(within)?;
+    let step = map.division_step(range.primary) as u64;
+    let any = dice.between(first, last.max(first + 1));
+    let slice = [of_key, any].map(|slice| slice / step * step).into_iter().find(within)?;
     Some(Order::Divide { at, into: Division { slice: slice as u16, cell } })
 }
 

@@ -270,8 +270,7 @@ impl World {
         let phase = Phase::Faults;
         let begun = BTreeSet::new();
         let fault = None;
-        // What lies above a tier is not handed over.
-        let operator = if tier { None } else { Operator::of(seed, FAULTS_NS, &mut scene) };
+        let operator = Operator::of(seed, FAULTS_NS, &mut scene);
         Self {
             scene,
             cells,

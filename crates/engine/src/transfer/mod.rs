@@ -14,4 +14,4 @@ pub(crate) use apply::apply;
 pub(crate) use fill::fill;
 pub use fill::{Filled, Loaded};
 pub use scan::{Cursor, ItemSink, More, WalkedItem};
-pub(crate) use scan::{forget, scan};
+pub(crate) use scan::{forget, forget_before, scan};

@@ -164,11 +164,36 @@ fn pass_chain(
 /// Drops the items of `slices`, from `at` on, until [`FORGET_BUCKETS_MAX`] buckets were looked at
 /// or the walk is over. With the last of them it forgets the barriers of the slices.
 pub(crate) fn forget(items: &Items, pin: &mut Pin, slices: SliceRange, at: &mut Cursor) -> More {
+    let more = drop_items(items, pin, (slices, at), |_| true);
+    if more == More::No {
+        slices.iter().for_each(|slice| items.slices().forget_barrier(slice));
+    }
+    more
+}
+
+/// Drops the items of `slices` whose versions are of epochs before `epoch`, as [`forget`] drops all
+/// of them, while others may execute. The barriers stay.
+pub(crate) fn forget_before(
+    items: &Items,
+    pin: &mut Pin,
+    (slices, epoch): (SliceRange, u32),
+    at: &mut Cursor,
+) -> More {
+    drop_items(items, pin, (slices, at), |version| version.epoch() < epoch)
+}
+
+/// Drops the items of `slices` that `is_over` names by their versions, from `at` on, until
+/// [`FORGET_BUCKETS_MAX`] buckets were looked at or the walk is over.
+fn drop_items(
+    items: &Items,
+    pin: &mut Pin,
+    (slices, at): (SliceRange, &mut Cursor),
+    is_over: impl Fn(Version) -> bool,
+) -> More {
     let (mut buckets, mut name) = (0, pin.take_scratch());
     let mut more = More::Yes;
     while buckets < FORGET_BUCKETS_MAX {
         let Some(mut span) = at.next(items.index(), slices) else {
-            slices.iter().for_each(|slice| items.slices().forget_barrier(slice));
             more = More::No;
             break;
         };
@@ -180,7 +205,7 @@ pub(crate) fn forget(items: &Items, pin: &mut Pin, slices: SliceRange, at: &mut 
             name.bytes.clear();
             current.item.append_key(current.head, &mut name.bytes);
             let key = items.key(&name.bytes);
-            if slices.contains(key.id.slice) {
+            if slices.contains(key.id.slice) && is_over(current.item.version()) {
                 let (chain, deleted) = (&mut span.chain, Removal::Deleted);
                 let removed = items.remove(pin, chain, &key, &current, deleted, &mut NoSink);
                 removed.expect("no sink refuses nothing");

@@ -261,11 +261,6 @@ fn a_range_is_handed_over_to_a_copy_in_sync_and_its_primary_stays_one() {
     let drops = |at| Command::Drop { at, cell: CellId(3), why: Why::Silent };
     assert_eq!(refused(&mut map, &drops), None);
     assert_eq!(refused(&mut map, &moves(2)), Some(Refusal::Busy));
-    // Above a tier it is not possible yet.
-    let mut map = formed(2, 2);
-    let started = Started { has_tier: true, ..started(1) };
-    assert!(is_applied(&mut map, Command::Start { cell: CellId(2), started }));
-    assert_eq!(refused(&mut map, &moves(2)), Some(Refusal::AboveTier));
 }
 
 #[test]

@@ -255,8 +255,8 @@ pub enum Refusal {
     NotEligible,
     /// A cell learns the range, or it is being handed over, or it lacks a copy.
     Busy,
-    /// The range lies above a tier.
-    AboveTier,
+    /// Above a bucket, a run of slices would have two owners.
+    DividesRun,
     /// The cell leaves the ring.
     Leaves,
     /// A life of the cell has begun that is later.
@@ -306,7 +306,10 @@ impl fmt::Display for Refusal {
             Self::Busy => {
                 "the range lacks a copy, or is being handed over already: try again later"
             }
-            Self::AboveTier => "a range above a tier cannot be handed over",
+            Self::DividesRun => {
+                let run = RUN_SLICES;
+                return write!(f, "above a bucket a range is divided at a multiple of {run} alone");
+            }
             Self::Leaves => "the cell leaves the ring",
             Self::OldLife => "the cell has started again since",
             Self::TooManyCells => "the ring has had as many cells as it can",

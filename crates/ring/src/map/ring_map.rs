@@ -340,9 +340,6 @@ impl Map {
             self.cells.entry(id).and_modify(|cell| cell.leaves = None);
             let lose = |range: &mut Range| range.loses(id, &started);
             self.ranges.iter_mut().try_for_each(lose)?;
-            // Above a tier nothing moves back.
-            let homes = self.ranges.iter_mut().filter(|_| started.has_tier);
-            homes.for_each(|range| range.home = None);
         }
         Ok(())
     }
@@ -382,7 +379,6 @@ impl Map {
         leaves: Option<Leaving>,
     ) -> Result<(), Refusal> {
         self.may_hold(id)?;
-        self.check_tier(id)?;
         let stays = |(other, cell): (&CellId, &Cell)| {
             *other != id && !cell.is_witness && cell.leaves.is_none()
         };
@@ -446,7 +442,6 @@ impl Map {
 
     fn order_move(&mut self, at: Stamp, cell: CellId, from: Option<CellId>) -> Result<(), Refusal> {
         self.may_take(cell)?;
-        self.check_tier(cell)?;
         let range = self.range_at(at)?;
         let leaves = from.filter(|from| *from != range.primary);
         let is_possible = match leaves {
@@ -475,7 +470,6 @@ impl Map {
 
     fn order_division(&mut self, at: Stamp, into: Division) -> Result<(), Refusal> {
         self.may_take(into.cell)?;
-        self.check_tier(into.cell)?;
         let range = self.range_at(at)?;
         if range.has(into.cell) || !(range.start + 1..range.end).contains(&into.slice) {
             return Err(Refusal::NotEligible);
@@ -485,6 +479,9 @@ impl Map {
         }
         let range = self.range(at.range).ok_or(Refusal::NoRange)?;
         let primary = range.primary;
+        if !usize::from(into.slice).is_multiple_of(self.division_step(primary)) {
+            return Err(Refusal::DividesRun);
+        }
         let led = self.ranges.iter().filter(|range| range.primary == primary).count();
         if led >= LED_MAX || self.ranges.len() >= RANGES_MAX {
             return Err(Refusal::TooManyRanges);
@@ -502,7 +499,6 @@ impl Map {
         if range.waits_for_operator {
             return Err(Refusal::NotEligible);
         }
-        self.check_tier(range.primary)?;
         let is_short = range.is_short(self.copies_possible()) && !may_be_short;
         if is_short || range.learner.is_some() || range.is_ordered() {
             return Err(Refusal::Busy);
@@ -511,6 +507,14 @@ impl Map {
             return Err(Refusal::TooManyEpochs);
         }
         Ok(())
+    }
+
+    /// Ranges that `cell` leads begin at multiples of so many slices: above a bucket a run of slices
+    /// has one owner.
+    #[must_use]
+    pub fn division_step(&self, cell: CellId) -> usize {
+        let has_tier = self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
+        if has_tier { RUN_SLICES } else { 1 }
     }
 
     /// The number of the next range: none is used again.
@@ -534,11 +538,6 @@ impl Map {
             range.primary == cell || is_ordered || range.divides.is_some_and(|it| it.cell == cell)
         };
         self.ranges.iter().filter(is_to_lead).count() < ORDERED_MAX
-    }
-
-    fn check_tier(&self, cell: CellId) -> Result<(), Refusal> {
-        let has_tier = self.cells.get(&cell).is_some_and(|it| it.started.has_tier);
-        if has_tier { Err(Refusal::AboveTier) } else { Ok(()) }
     }
 
     fn split(&mut self, at: Stamp) -> Result<(), Refusal> {
@@ -627,10 +626,10 @@ impl Map {
     /// Another cell leads `range` now, which `before` has led. Where that one is absorbed, the
     /// range is, too. Where it stays, somebody wants the range to be elsewhere.
     fn follows(&mut self, range: RangeId, before: CellId) {
-        let (leaving, has_no_tier) = (self.leaving(before), self.check_tier(before).is_ok());
+        let leaving = self.leaving(before);
         let Some(range) = self.ranges.iter_mut().find(|it| it.id == range) else { return };
         range.is_absorbed |= leaving.is_some_and(|how| how.is_absorbed);
-        let comes_back = has_no_tier && (leaving.is_some() || !range.is_handed_over);
+        let comes_back = leaving.is_some() || !range.is_handed_over;
         range.home = range.home.filter(|_| comes_back && !range.is_absorbed);
         self.ends_absorption();
     }

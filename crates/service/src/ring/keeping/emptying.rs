@@ -1,5 +1,7 @@
 //! Slices that are to be empty before they are anything else to this cell: in memory, and above a
-//! tier in its journal, too.
+//! tier in its journal, too. And slices of which nothing older is to stay in memory: what a cell
+//! above a tier has led, and copies now, has items there that were read from below. The new primary
+//! does not know of these, and would never evict them.
 
 use crate::ring::cell::RingCell;
 use crate::worker::Worker;
@@ -10,7 +12,12 @@ use tier::{Member, Voiding};
 
 /// Slices whose items are dropped, step by step.
 #[derive(Default)]
-pub(crate) struct Emptying(VecDeque<Slices>);
+pub(crate) struct Emptying {
+    all: VecDeque<Slices>,
+    /// Slices, and the epoch before which their items are dropped: a few, of ranges that were
+    /// handed over.
+    older: VecDeque<(SliceRange, u32, Cursor)>,
+}
 
 /// How far some are.
 struct Slices {
@@ -25,25 +32,48 @@ impl Emptying {
     /// Drops the items of `slices`, from their beginning. What was begun of more slices, of a range
     /// that was divided since, goes on.
     pub(crate) fn begin(&mut self, slices: SliceRange) {
-        self.0.retain(|it| !it.slices.is_within(slices));
+        self.all.retain(|it| !it.slices.is_within(slices));
+        self.older.retain(|(of, ..)| !of.is_within(slices));
         let (at, is_dropped, voiding) = (Cursor::default(), false, Voiding::default());
-        self.0.push_back(Slices { slices, at, is_dropped, voiding });
+        self.all.push_back(Slices { slices, at, is_dropped, voiding });
     }
 
-    /// Whether there is nothing left to drop.
+    /// Drops the items of `slices` that are of epochs before `epoch` from memory. The cell copies
+    /// the slices meanwhile.
+    pub(crate) fn begin_older(&mut self, slices: SliceRange, epoch: u32) {
+        self.older.retain(|(of, ..)| !of.is_within(slices));
+        self.older.push_back((slices, epoch, Cursor::default()));
+    }
+
+    /// Whether nothing is left that is to be empty.
     pub(crate) fn is_over(&self) -> bool {
-        self.0.is_empty()
+        self.all.is_empty()
+    }
+
+    /// Whether nothing is left to drop.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.is_over() && self.older.is_empty()
     }
 
     /// Whether some of `slices` are not empty yet.
     pub(crate) fn has(&self, slices: SliceRange) -> bool {
-        self.0.iter().any(|it| it.slices.overlaps(slices))
+        self.all.iter().any(|it| it.slices.overlaps(slices))
+    }
+
+    /// Drops a bounded number of older items. Returns whether the next step may follow at once.
+    pub(crate) fn step_older(&mut self, worker: &mut Worker) -> bool {
+        let Some((slices, epoch, at)) = self.older.front_mut() else { return false };
+        let (engine, pin) = worker.engine();
+        if engine.forget_before(pin, (*slices, *epoch), at) == More::No {
+            self.older.pop_front();
+        }
+        true
     }
 
     /// Drops a bounded number of items; with the last of a range, what other cells have asked for
     /// in it. Returns whether the next step may follow at once: it may wait for the journal.
     pub(crate) fn step(&mut self, worker: &mut Worker, ring: &RingCell) -> bool {
-        let Some(it) = self.0.front_mut() else { return false };
+        let Some(it) = self.all.front_mut() else { return false };
         if !it.is_dropped {
             let (engine, pin) = worker.engine();
             it.is_dropped = engine.forget(pin, it.slices, &mut it.at) == More::No;
@@ -57,13 +87,13 @@ impl Emptying {
                 if it.voiding.lacks_segments() {
                     tiered.press();
                     // What others have in the journal may hold all of them.
-                    self.0.rotate_left(1);
+                    self.all.rotate_left(1);
                 }
                 return goes_on;
             }
         }
         ring.tags.drop_slices(it.slices);
-        self.0.pop_front();
+        self.all.pop_front();
         true
     }
 }

@@ -20,6 +20,7 @@ use super::part::{Part, PartChange, Past};
 use super::readers::Readers;
 use super::sealing::Sealing;
 use super::settling::Settling;
+use super::turning::Turning;
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::copies::Exchange;
 use crate::ring::jump::{COUNTER_JUMP, jump};
@@ -27,6 +28,7 @@ use crate::ring::routes::Routes;
 use crate::ring::terms::Term;
 use crate::worker::Worker;
 use base::{Now, SliceRange};
+use effects::Level;
 use engine::Role;
 use ring::{CellId, Map, Range, RangeId, Stamp};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,9 +75,8 @@ pub struct Keeper {
     known: BTreeSet<RangeId>,
     /// Above a tier, what this cell may lead by what its journal has: it is not voided.
     kept: BTreeSet<RangeId>,
-    /// Above a tier, by range that this cell is to lead and has copied until then: how far its
-    /// journal is.
-    promoted: BTreeMap<RangeId, Promoted>,
+    /// Above a tier, what this cell goes on with that it has led or copied.
+    turning: Turning,
     /// What it leads since, as long as something of that is not below.
     settling: Settling,
 }
@@ -83,22 +84,13 @@ pub struct Keeper {
 /// What a range, or a part of it, was to a cell before the map has changed.
 struct Before {
     id: RangeId,
+    slices: SliceRange,
     part: Option<Part>,
     /// Whether it was sealed, if it was to be.
     sealed: Option<bool>,
     /// How it has become what it is now.
     past: Past,
     losses: (u32, u64),
-}
-
-/// How far the journal of a cell is that is to lead what it has copied: what was copied of a range
-/// lies before what is led of it.
-enum Promoted {
-    Begins,
-    /// What was copied up to these ends of the logs is to be written.
-    Writes(Vec<u64>),
-    /// All later records lie behind that.
-    Cut,
 }
 
 impl Keeper {
@@ -128,7 +120,7 @@ impl Keeper {
             ends_lives: false,
             known: BTreeSet::new(),
             kept: BTreeSet::new(),
-            promoted: BTreeMap::new(),
+            turning: Turning::default(),
             settling: Settling::default(),
         }
     }
@@ -181,8 +173,9 @@ impl Keeper {
 
     /// A range that was sealed with the stamp `at` is not handed over now: it is served again.
     pub fn unseal(&mut self, at: Stamp, now: Now) {
-        if let Some(range) = self.map.range(at.range).filter(|_| self.sealing.give_up(at, now)) {
-            self.begun.push(range.slices());
+        let map = self.map.clone();
+        if let Some(range) = map.range(at.range).filter(|_| self.sealing.give_up(at, now)) {
+            self.leads_again(range);
             self.worker.begin(now);
             self.publish();
             self.worker.end();
@@ -217,6 +210,7 @@ impl Keeper {
         if is_emptying && self.old_routes.is_empty() {
             is_emptying = self.emptying.step(&mut self.worker, &self.ring);
         }
+        is_emptying |= self.emptying.step_older(&mut self.worker);
         if self.ends_lives && self.old_routes.is_empty() {
             self.ring.tags.drop_lives(&self.map);
             self.ends_lives = false;
@@ -265,6 +259,7 @@ impl Keeper {
         let lasts = losses == Some(range.losses);
         let before = |of: &Range| Before {
             id: of.id,
+            slices: of.slices(),
             part: self.parts.get(&of.id).copied(),
             sealed: sealed.get(&of.id).copied(),
             past: Past { lasts, follows: range.follows(of) },
@@ -278,7 +273,7 @@ impl Keeper {
         let is_known = |id: &RangeId| map.range(*id).is_some();
         self.parts.retain(|id, _| is_known(id));
         self.losses.retain(|id, _| is_known(id));
-        self.promoted.retain(|id, _| is_known(id));
+        self.turning.keep(is_known);
         self.continues.retain(is_known);
         self.known.retain(is_known);
         self.kept.retain(is_known);
@@ -292,9 +287,7 @@ impl Keeper {
             it.sealed.is_some() && it.part.zip(wanted).is_some_and(|(it, new)| it == new.begun())
         };
         if befores.iter().any(is_led_on) {
-            // It leads it still, and is to serve it again.
-            self.begun.push(range.slices());
-            return;
+            return self.leads_again(range);
         }
         let change = self.change(range, befores, wanted);
         let had_part = befores.iter().any(|it| it.part.is_some());
@@ -322,7 +315,7 @@ impl Keeper {
         self.ring.origins.seal(range.slices());
         for before in befores {
             if let Some(Part::Primary { term, .. }) = before.part {
-                self.end_term(term, before.sealed == Some(true), now);
+                self.end_term((term, before.slices), before.sealed == Some(true), now);
             }
             if self.ring.exchanges.end(before.id) {
                 self.jump(range, COUNTER_JUMP);
@@ -330,10 +323,15 @@ impl Keeper {
             self.exchanging.retain(|it| it.range != before.id);
         }
         let leads = range.primary == self.ring.identity.cell;
+        let has_led = befores.iter().any(|it| matches!(it.part, Some(Part::Primary { .. })));
         match self.ring.below() {
-            _ if change == PartChange::Continues => {}
-            _ if matches!(change, PartChange::Stays(_)) => {
-                self.promoted.insert(range.id, Promoted::Begins);
+            below if change != PartChange::BeginsEmpty => {
+                if below.is_some() {
+                    self.turning.begin(range.id, has_led != leads);
+                }
+                if below.is_some() && has_led && !leads {
+                    self.emptying.begin_older(range.slices(), range.epoch);
+                }
             }
             Some(below) if leads && range.is_recovered && !had_part => {
                 recover(range, below, &self.ring);
@@ -371,27 +369,6 @@ impl Keeper {
         let changes = befores.iter().map(|it| Part::change(of(it), wanted, range, it.past));
         let first = || Part::change(None, wanted, range, Past::default());
         changes.reduce(PartChange::of_both).unwrap_or_else(first)
-    }
-
-    /// Takes the next steps until what was copied of a range lies in the journal before what is led
-    /// of it. Returns whether it does.
-    fn may_lead(&mut self, range: RangeId) -> bool {
-        let Some((tiered, below)) = self.ring.cell.tiered().zip(self.ring.below()) else {
-            return true;
-        };
-        let Some(promoted) = self.promoted.get_mut(&range) else { return true };
-        if matches!(promoted, Promoted::Begins) {
-            *promoted = Promoted::Writes(below.copied_ends());
-        }
-        if let Promoted::Writes(ends) = promoted
-            && below.has_written_copied(ends)
-        {
-            match below.cut() {
-                Some(_) => *promoted = Promoted::Cut,
-                None => tiered.press(),
-            }
-        }
-        matches!(promoted, Promoted::Cut)
     }
 
     /// Lets the counters of a range rise, in its epoch.
@@ -469,12 +446,14 @@ impl Keeper {
                 continue;
             }
             let is_begun = match part {
+                _ if !self.turning.is_over(range.id, &self.ring) => false,
                 Part::Primary { term, .. } => {
                     let until_ns = self.until_ns.get(&range.id).copied().unwrap_or(0);
                     self.begin_term(range, term, until_ns, now)
                 }
                 Part::Copy { primary, epoch, .. } => {
                     self.ring.origins.accept(range.slices(), (primary, 0), epoch);
+                    self.turning.end(range.id);
                     true
                 }
                 Part::Learner { primary, epoch, since, .. } => {
@@ -494,9 +473,6 @@ impl Keeper {
     /// reader that holds back what is written.
     fn begin_term(&mut self, range: &Range, term: Term, until_ns: u64, now: Now) -> bool {
         let lanes = self.ring.log.lanes.clone();
-        if !self.may_lead(range.id) {
-            return false;
-        }
         if self.readers.hold(term, until_ns, &lanes, now).is_err() {
             return false;
         }
@@ -508,15 +484,8 @@ impl Keeper {
         };
         let continues = range.epoch == 1 || self.continues.remove(&range.id);
         self.jump(range, if continues { 0 } else { COUNTER_JUMP });
-        if let Some(tiered) = self.ring.cell.tiered() {
-            let engine = self.ring.cell.engine();
-            if let Some(below) = tiered.member() {
-                below.lead(range.slices(), level, |slice| engine.last_version(slice));
-            }
-            tiered.press();
-            tiered.press_flusher();
-        }
-        if self.promoted.remove(&range.id).is_some() && !range.copies.is_empty() {
+        self.lead_below(range, level);
+        if self.turning.end(range.id) && !range.copies.is_empty() {
             self.settling.begin(term, range.slices());
         }
         self.begun.push(range.slices());
@@ -526,12 +495,35 @@ impl Keeper {
         true
     }
 
-    /// This cell leads no more: what waits for it is in doubt from now on, unless it `is_sealed`.
-    fn end_term(&mut self, term: Term, is_sealed: bool, now: Now) {
+    /// This cell leads `range` still, which it has sealed, or was about to: it serves it again.
+    fn leads_again(&mut self, range: &Range) {
+        self.begun.push(range.slices());
+        if let Some(Part::Primary { term, .. }) = self.parts.get(&range.id)
+            && let Some(level) = self.ring.terms.level(*term)
+        {
+            self.lead_below(range, level);
+        }
+    }
+
+    /// Has what this cell leads at `level` written back, where it is above a tier.
+    fn lead_below(&self, range: &Range, level: Level) {
+        let (Some(tiered), engine) = (self.ring.cell.tiered(), self.ring.cell.engine()) else {
+            return;
+        };
+        if let Some(below) = tiered.member() {
+            below.lead(range.slices(), level, |slice| engine.last_version(slice));
+        }
+        tiered.press();
+        tiered.press_flusher();
+    }
+
+    /// This cell does not lead `slices` any more: what waits for it is in doubt from now on, unless
+    /// it `is_sealed`.
+    fn end_term(&mut self, (term, slices): (Term, SliceRange), is_sealed: bool, now: Now) {
         let Some(level) = self.ring.terms.end(term, is_sealed, now.mono_ns) else { return };
         self.ring.log.set_doubt(level, !is_sealed);
-        if let (Some(below), Some(range)) = (self.ring.below(), self.map.range(term.range)) {
-            below.leave(range.slices());
+        if let Some(below) = self.ring.below() {
+            below.leave(slices);
         }
         self.learners.end(term.range);
         for (lane, _) in self.ring.log.lanes.logs() {
@@ -585,7 +577,7 @@ impl Keeper {
     /// Whether something waits for workers, for a place in the logs, or for a second.
     fn waits(&self, now: Now) -> bool {
         let is_begun = self.parts.values().all(Part::is_begun);
-        let has_all = !self.readers.lack_places() && self.emptying.is_over() && !self.ends_lives;
+        let has_all = !self.readers.lack_places() && self.emptying.is_idle() && !self.ends_lives;
         let led = led(&self.map, &self.parts, &self.ring.terms);
         let stops_soon =
             |level| self.ring.terms.stops_at_s(level) <= now.expiry_s.saturating_add(1);

@@ -2,7 +2,7 @@
 //!
 //! To read it, begin with `keeper` and `part`; then `readers`, who reads the logs and what replies
 //! wait for, and `learners`. What takes several steps is `emptying`, `exchanging`, `hold`,
-//! `sealing`, and `learning` with its `walk`.
+//! `sealing`, `turning`, and `learning` with its `walk`.
 
 mod cut;
 mod emptying;
@@ -19,6 +19,7 @@ mod part;
 mod readers;
 mod sealing;
 mod settling;
+mod turning;
 mod walk;
 
 pub use keeper::Keeper;

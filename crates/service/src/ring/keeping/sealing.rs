@@ -4,7 +4,7 @@
 //! ```text
 //! Routes    until no worker goes by routes by which this cell serves the range
 //! Batches   it is only a copy here: until all batches have ended that may still evict of it
-//! Copies    until all copies have all of the log
+//! Copies    until all copies have all of the log, and above a tier the own journal has it
 //! Sealed    the map may make the copy the primary, or two ranges of it, or one of it and another
 //! ```
 //!
@@ -12,12 +12,14 @@
 //! served again. While it still is to move, that is tried once more after a rest, and after another
 //! change of the range.
 //!
-//! Invariants: while a range is sealed nobody changes it here, and every reply about it may leave.
+//! Invariants: while a range is sealed nobody changes it here, nothing of it is begun to be written
+//! back, and every reply about it may leave.
 //! No state of a range is sealed twice: what was said of the first time may come late.
 
 use super::led::Led;
 use super::readers::Readers;
 use crate::ring::cell::{Finding, RingCell};
+use crate::ring::terms::OF_JOURNAL;
 use crate::worker::Worker;
 use base::Now;
 use engine::{Moment, Role};
@@ -132,6 +134,8 @@ impl Sealing {
                 // What an earlier primary may still show is shown before.
                 Progress::Routes if !has_old_routes && !readers.holds_back(it.term()) => {
                     engine.set_role(pin, it.range.slices(), Role::Copy);
+                    // What is on its way below may land there until the next primary takes over.
+                    ring.below().into_iter().for_each(|below| below.leave(it.range.slices()));
                     *progress = Progress::Batches(pin.moment());
                 }
                 Progress::Batches(moment) if pin.has_passed(*moment) => {
@@ -142,7 +146,7 @@ impl Sealing {
                     let has_all = |cell: &ring::CellId| {
                         copies.iter().any(|copy| copy.cell == *cell && copy.has_acked(ends))
                     };
-                    if it.range.copies.iter().all(has_all) {
+                    if it.range.copies.iter().all(has_all) && has_journaled(ring, ends) {
                         *progress = Progress::Sealed;
                     }
                 }
@@ -157,4 +161,11 @@ impl Sealing {
         }
         goes_on
     }
+}
+
+/// Whether all replies may leave that wait for the journal of this cell, and are about what its
+/// logs have up to these ends.
+fn has_journaled(ring: &RingCell, ends: &[u64]) -> bool {
+    let mut logs = ring.log.lanes.logs().zip(ends);
+    ring.below().is_none() || logs.all(|((_, log), end)| log.passed(OF_JOURNAL, *end))
 }
