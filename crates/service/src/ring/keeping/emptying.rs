@@ -118,7 +118,7 @@ mod tests {
         assert!(emptying.has(part(50..100)), "it has items of before");
         assert!(!emptying.has(part(100..101)));
         emptying.begin(part(0..100));
-        assert_eq!(emptying.0.len(), 1, "it begins again with all");
+        assert_eq!(emptying.all.len(), 1, "it begins again with all");
     }
 
     #[test]
