@@ -60,9 +60,11 @@ impl Loader {
     /// does, or it is tried again.
     fn drop_item(&mut self, leaving: Leaving, now: impl Fn() -> Now) {
         let mut is_dropped = false;
+        // What was given up may have been touched since.
+        let version = Some(leaving.version).filter(|_| !leaving.is_certain);
         for _ in 0..TRIES_MAX {
             self.worker.begin(now());
-            is_dropped = self.worker.drop_item(&leaving.key, leaving.version, now());
+            is_dropped = self.worker.drop_item(&leaving.key, version, now());
             self.worker.end();
             if is_dropped {
                 break;

@@ -24,7 +24,7 @@ pub(crate) enum Task {
 pub(crate) struct Leaving {
     /// Its key.
     pub(crate) key: Box<[u8]>,
-    /// Unless it is newer than this.
+    /// Unless it is newer than this, or is to leave for certain.
     pub(crate) version: Version,
     /// Whether it must not stay, because it was given up.
     pub(crate) is_certain: bool,

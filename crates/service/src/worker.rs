@@ -393,16 +393,22 @@ impl Worker {
         engine.fill(pin, &item, now, &mut replies.sink, admit)
     }
 
-    /// Drops the item of a key from memory, unless it is newer than `version`. That is no change:
-    /// it lies below, or was given up. Returns whether memory has no such item now.
-    pub(crate) fn drop_item(&mut self, key: &[u8], version: Version, now: Now) -> bool {
+    /// Drops the item of a key from memory, unless it is newer than `version`; `None`: however new
+    /// it is. That is no change: it lies below, was given up, or is in the journal. Returns whether
+    /// memory has no such item now.
+    pub(crate) fn drop_item(&mut self, key: &[u8], version: Option<Version>, now: Now) -> bool {
         let pin = self.pin.as_mut().expect("a batch has begun");
         let replies = self.replies.as_mut().expect("a cell above a tier keeps a log");
         let effect = Effect { key, change: Change::Remove(Removal::Evicted) };
-        let (slice, above) = (SliceId::of(key), Version::from_raw(version.raw() + 1));
-        let sink = &mut replies.sink;
-        let applied = self.cell.engine().apply(pin, slice, &effect, above, now, sink);
-        matches!(applied, Applied::Done | Applied::Stale)
+        let (slice, engine) = (SliceId::of(key), self.cell.engine());
+        let newest = version.unwrap_or_else(|| engine.last_version(slice));
+        let above = Version::from_raw(newest.raw() + 1);
+        match engine.apply(pin, slice, &effect, above, now, &mut replies.sink) {
+            Applied::Done => true,
+            // Somebody was quicker.
+            Applied::Stale => version.is_some(),
+            _ => false,
+        }
     }
 
     /// Appends the error line of a request that needs a key which cannot be looked up now.

@@ -17,11 +17,14 @@ use crate::key::KeyHash;
 use crate::layers::Layers;
 use crate::sync::{Mutex, lock};
 use base::{SliceId, Version};
+use std::collections::HashMap;
 
 /// Keys that are given up at once, at most.
 const KEYS_MAX: usize = 10_000;
 
-/// A change is given up once it has been durable for so long: no reply waits for it any more.
+/// A change is given up once it has been durable for so long: no reply waits for it any more. Of a
+/// value that was touched since, it is not known how long the touch has been: it is given up when
+/// it is wanted once more after so long.
 const AGE_NS: u64 = 3_000_000_000;
 
 /// What is written to the journal is durable after so long, or nothing is given up.
@@ -82,9 +85,14 @@ struct Written {
     until_ns: u64,
 }
 
+/// Keys that were touched since their records, as of which version, and since when that is known.
+type Touched = HashMap<KeyHash, (Version, u64)>;
+
 #[derive(Default)]
 struct State {
     wanted: Option<Discard>,
+    /// Of the last time that any were wanted: at most [`KEYS_MAX`].
+    touched: Touched,
     written: Option<Written>,
     last: Discarded,
     count: u64,
@@ -132,7 +140,7 @@ impl Discards {
             };
             state.count += 1;
         } else if let Some(wanted) = state.wanted.take() {
-            match begin(layers, &wanted, now_ns) {
+            match begin(layers, &wanted, &mut state.touched, now_ns) {
                 Ok(written) => state.written = Some(written),
                 Err(why) => {
                     state.last = failed(why);
@@ -149,9 +157,15 @@ fn failed(why: String) -> Discarded {
 }
 
 /// Writes to the journal what is given up.
-fn begin(layers: &Layers, wanted: &Discard, now_ns: u64) -> Result<Written, String> {
+fn begin(
+    layers: &Layers,
+    wanted: &Discard,
+    touched: &mut Touched,
+    now_ns: u64,
+) -> Result<Written, String> {
     let mut so_far = Discarded::default();
-    let mut named = find(layers, wanted, now_ns, &mut so_far).map_err(|error| error.to_string())?;
+    let named = find(layers, wanted, (touched, now_ns), &mut so_far);
+    let mut named = named.map_err(|error| error.to_string())?;
     let keys = named.iter_mut().map(|Named { entry, key, .. }| GivingUp {
         key,
         place: entry.place,
@@ -166,7 +180,7 @@ fn begin(layers: &Layers, wanted: &Discard, now_ns: u64) -> Result<Written, Stri
 fn find(
     layers: &Layers,
     wanted: &Discard,
-    now_ns: u64,
+    (touched, now_ns): (&mut Touched, u64),
     so_far: &mut Discarded,
 ) -> Result<Vec<Named>, BackendError> {
     let mut candidates = Vec::new();
@@ -185,8 +199,9 @@ fn find(
         }),
     }
     let mut named = Vec::new();
+    let seen = std::mem::take(touched);
     for (hash, entry) in candidates {
-        let Some(key) = key_of(layers, &entry) else {
+        let Some((key, version)) = record_of(layers, &entry) else {
             so_far.unreadable += 1;
             continue;
         };
@@ -194,7 +209,18 @@ fn find(
             continue;
         }
         let before_ns = now_ns.saturating_sub(AGE_NS);
-        if !layers.journal.is_durable_since(entry.place, before_ns) {
+        let is_old = if version == entry.version {
+            layers.journal.is_durable_since(entry.place, before_ns)
+        } else {
+            // Of a touch since, only this is known.
+            let since = seen.get(&hash).filter(|(version, _)| *version == entry.version);
+            let since_ns = since.map_or(now_ns, |(_, since_ns)| *since_ns);
+            if touched.len() < KEYS_MAX {
+                touched.insert(hash, (entry.version, since_ns));
+            }
+            since_ns <= before_ns
+        };
+        if !is_old {
             so_far.young += 1;
         } else if named.len() == KEYS_MAX {
             so_far.has_more = true;
@@ -206,11 +232,13 @@ fn find(
     Ok(named)
 }
 
-/// The key of the record that the index names; `None` if it cannot be read.
-fn key_of(layers: &Layers, entry: &Entry) -> Option<Box<[u8]>> {
+/// The key and the version of the record that the index names; `None` if it cannot be read.
+fn record_of(layers: &Layers, entry: &Entry) -> Option<(Box<[u8]>, Version)> {
     let bytes = layers.journal.read(entry.place).ok().flatten()?;
     match effects::Entry::decode(&bytes) {
-        Ok((effects::Entry::Change { effect, .. }, _)) => Some(effect.key.into()),
+        Ok((effects::Entry::Change { effect, version, .. }, _)) => {
+            Some((effect.key.into(), version))
+        }
         _ => None,
     }
 }

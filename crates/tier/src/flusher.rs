@@ -79,6 +79,9 @@ struct Gathered {
     /// course that is gone through.
     resting: HashSet<usize>,
     held: Option<Spot>,
+    /// Whether a value goes without what has touched it since: the touch may lie before the end of
+    /// a course, and is to be found by the next round.
+    is_partial: bool,
 }
 
 impl Gathered {
@@ -194,11 +197,12 @@ pub struct Flushed {
 }
 
 /// Writes back what has been durable since `before_ns`: as much as one call of the backend should
-/// take. Returns also why a group rests that is to be written back by the next rounds.
+/// take, once it `keeps` what came before: what barriers have ended. Returns also why a group rests
+/// that is to be written back by the next rounds.
 pub(crate) fn flush(
     layers: &Layers,
-    now: Now,
-    before_ns: u64,
+    (now, before_ns): (Now, u64),
+    keeps: impl FnOnce() -> Result<(), BackendError>,
 ) -> Result<(Flushed, Option<Failure>), BackendError> {
     let mut gathered = Gathered::new(layers, now);
     let (mut gone, mut unread) = (Vec::new(), None);
@@ -224,6 +228,7 @@ pub(crate) fn flush(
         }
     }
     let mut failed = HashSet::new();
+    keeps()?;
     let done = gathered.carry_out(layers, &mut failed);
     has_landed(layers, gathered.changes.iter().filter(|back| !failed.contains(&back.hash)));
     if let Some(error) = done? {
@@ -236,7 +241,7 @@ pub(crate) fn flush(
         let is_it = |named: Entry| named.kind == Kind::Value && named.place == back.place;
         back.record.is_none() && layers.index.get(back.hash).is_some_and(is_it)
     };
-    if gathered.changes.iter().any(is_back) {
+    if gathered.is_partial || gathered.changes.iter().any(is_back) {
         return Ok((Flushed { has_more: true, ..gathered.flushed() }, None));
     }
     let mut held = lock(&layers.held);
@@ -275,6 +280,7 @@ pub(crate) struct Landed {
 pub(crate) fn flush_through(
     layers: &Layers,
     now: Now,
+    keeps: impl FnOnce() -> Result<(), BackendError>,
 ) -> Result<(Flushed, Vec<Landed>), BackendError> {
     let Some(through) = layers.journal.through() else { return Ok(Default::default()) };
     let (mut gathered, mut landed) = (Gathered::new(layers, now), Vec::new());
@@ -306,6 +312,7 @@ pub(crate) fn flush_through(
         landed.push(Landed { lane, up_to, keys });
     }
     let mut failed = HashSet::new();
+    keeps()?;
     if let Some(error) = gathered.carry_out(layers, &mut failed).unwrap_or_else(Some) {
         landed.iter_mut().for_each(|it| it.keys.retain(|hash| !failed.contains(hash)));
         unread = Some(error);
@@ -327,8 +334,11 @@ fn gather_key(
     for _ in 0..TRIES_MAX {
         let Some(named) = layers.index.get(hash) else { return Ok(true) };
         let place = match named.kind {
-            // The value lies below, and any record of a touch will do.
-            Kind::TouchOf => waiting.last().map_or(named.place, |last| last.place),
+            // The value lies below, and any record of a touch will do; the disk may have refused that
+            // one since.
+            Kind::TouchOf if !layers.journal.is_durable(named.place) => {
+                waiting.last().map_or(named.place, |last| last.place)
+            }
             _ => named.place,
         };
         if !layers.journal.is_durable(place) {
@@ -497,9 +507,12 @@ fn gather_batch(
         // Before the index is asked: a touch that it does not know yet may have raised the expiry.
         let is_indexed = layers.journal.has_indexed(slice);
         let Some(named) = layers.index.get(hash) else { continue };
-        // A touch of what lies below is found by each of its records: it has no place of its own.
-        let is_touch = named.kind == Kind::TouchOf && Stored::of(&effect, version).is_none();
-        if (named.place.segment, named.place.offset) != (segment, offset) && !is_touch {
+        let is_named = match named.kind {
+            // The place may be that of the value, which lies below, or of a touch that was moved.
+            Kind::TouchOf => named.version == version && Stored::of(&effect, version).is_none(),
+            _ => (named.place.segment, named.place.offset) == (segment, offset),
+        };
+        if !is_named {
             continue;
         }
         if named.version <= layers.journal.barrier(slice) {
@@ -509,17 +522,24 @@ fn gather_batch(
         let group = layers.backend.group(slice);
         let first = group.numbers().start;
         // Another cell writes it back, and may itself wait for what lies after it here.
-        if !layers.leads(slice) && !group.is_empty() && gathered.resting.insert(first) {
-            lock(&layers.held).hold(first, ELSEWHERE_NS, None);
+        if !layers.leads(slice) {
+            if named.kind == Kind::Value && layers.index.is_below(hash, named.place, version) {
+                continue;
+            }
+            if !group.is_empty() && gathered.resting.insert(first) {
+                lock(&layers.held).hold(first, ELSEWHERE_NS, None);
+            }
         }
         if gathered.resting.contains(&first) {
             gathered.held.get_or_insert(Spot { segment, offset: begin });
             continue;
         }
-        // What comes after it waits, too: a course is gone through in order.
-        if !layers.may_write_back(slice, named.version) {
+        let Some(settled) = settled(layers, (slice, version), &effect, &named) else {
+            // What comes after it waits, too: a course is gone through in order.
             return Ok(false);
-        }
+        };
+        gathered.is_partial |= settled.version < named.version;
+        let named = settled;
         if !group.is_empty() && !gathered.groups.contains(&first) {
             if gathered.places.contains_key(&hash) {
                 continue;
@@ -535,9 +555,33 @@ fn gather_batch(
             }
         }
         let change = (slice, version, &effect);
-        gather_change(layers, change, (hash, &named, is_indexed), now, gathered)?;
+        match gather_change(layers, change, (hash, &named, is_indexed), now, gathered) {
+            Err(error) if error.failure == Failure::Corrupt && !group.is_empty() => {
+                lock(&layers.held).hold(first, LOST_NS, Some(error.to_string()));
+                gathered.resting.insert(first);
+                gathered.held.get_or_insert(Spot { segment, offset: begin });
+            }
+            done => done?,
+        }
     }
     Ok(true)
+}
+
+/// What may be written back now of a key that the index has as `named`: that, or where only what
+/// has touched it since could still be lost, what its record has; `None`: nothing.
+fn settled(
+    layers: &Layers,
+    (slice, version): (SliceId, Version),
+    effect: &Effect<'_>,
+    named: &Entry,
+) -> Option<Entry> {
+    if layers.may_write_back(slice, named.version) {
+        return Some(*named);
+    }
+    let (_, expiry_s) = journaled(&effect.change)?;
+    let is_touched = named.kind == Kind::Value && version < named.version;
+    let may_go = is_touched && layers.may_write_back(slice, version);
+    may_go.then_some(Entry { version, expiry_s, ..*named })
 }
 
 /// Gathers what is dirty of a group of slices and durable, in the order of the slices: what is
@@ -583,7 +627,12 @@ fn gather_group(
             effects::Entry::decode(&bytes)
         {
             let change = (slice, version, &effect);
-            gather_change(layers, change, (hash, &named, is_indexed), now, gathered)?;
+            // What cannot be read below neither.
+            let gathers = gather_change(layers, change, (hash, &named, is_indexed), now, gathered);
+            gathers.or_else(|error| match error.failure {
+                Failure::Corrupt => Ok(()),
+                _ => Err(error),
+            })?;
         }
     }
     if !gathered.is_full() {
@@ -592,7 +641,8 @@ fn gather_group(
     Ok(())
 }
 
-/// Gathers a change that the index names.
+/// Gathers a change that the index names. Fails where it is a touch, and what lies below cannot be
+/// read.
 fn gather_change(
     layers: &Layers,
     (slice, version, effect): (SliceId, Version, &Effect<'_>),
@@ -605,18 +655,7 @@ fn gather_change(
         return Ok(());
     }
     let is_removed = named.kind == Kind::Tombstone || (is_indexed && has_expired(named, now));
-    let record = match is_removed {
-        true => Ok(None),
-        false => record_of(layers, (effect, version), named),
-    };
-    let record = match record {
-        // A touch of what cannot be read any more changes nothing.
-        Err(error) if error.failure == Failure::Corrupt => {
-            layers.index.remove_if(hash, named.version);
-            return Ok(());
-        }
-        record => record?,
-    };
+    let record = if is_removed { None } else { record_of(layers, (effect, version), named)? };
     let (key, Entry { place, version, .. }) = (effect.key.to_vec(), *named);
     gathered.push(Back { hash, key, record, place, version });
     Ok(())

@@ -502,8 +502,7 @@ impl Tier {
             member.drop_below();
             member.lead_below()
         });
-        self.keep_given()?;
-        let flushed = flusher::flush(&self.layers, now, before_ns);
+        let flushed = flusher::flush(&self.layers, (now, before_ns), || self.keep_given());
         self.layers.backend.tidy();
         let is_taken_over = match &flushed {
             Ok((_, rests)) => *rests == Some(Failure::TakenOver),
@@ -531,8 +530,7 @@ impl Tier {
     /// # Errors
     /// When what lies below refuses. What is dirty stays dirty, and replies wait.
     pub fn flush_through(&self, now: Now) -> Result<Flushed, BackendError> {
-        self.keep_given()?;
-        let (flushed, landed) = flusher::flush_through(&self.layers, now)?;
+        let (flushed, landed) = flusher::flush_through(&self.layers, now, || self.keep_given())?;
         for Landed { lane, up_to, keys } in &landed {
             let has_landed = |it: &Waiting| it.position <= *up_to && keys.contains(&it.hash);
             self.layers.journal.landed(*lane, has_landed);

@@ -13,11 +13,11 @@
 //! come; what was flushed at an older version removes nothing; no number of a segment is used
 //! twice, so a place that an entry names cannot be that of another record.
 //!
-//! **Touches.** The place stays at the record of the value, or at that of the first touch if the
+//! **Touches.** The place stays at the record of the value, and goes to that of each touch if the
 //! value lies below; expiry and version are those of the last touch. So a flusher that comes to the
-//! place takes expiry and version from the entry, and not from the record. If the key is touched
-//! while that is written, the entry stays and still names the place: the flusher writes it again,
-//! and the segment is not free before that.
+//! place of a value takes expiry and version from the entry, and not from the record. If the key is
+//! touched while that is written, the entry stays, and says that the value lies below: the flusher
+//! comes to the record of the last touch later.
 //!
 //! **Memory.** A shard grows by a fifth when nine slots of ten are used. So while entries are
 //! added, a key takes 44 to 54 bytes, on average, when there are ten thousand keys or more; to this
@@ -31,9 +31,11 @@
 //! | `entry` | what is known of a key |
 //! | `slot` | an entry as it is stored |
 //! | `table` | the slots of one shard |
+//! | `partly_below` | keys of a copy that were changed since they were written back |
 //! | `shards` | all shards, their locks, and what is counted over them |
 
 mod entry;
+mod partly_below;
 mod shards;
 mod slot;
 mod table;

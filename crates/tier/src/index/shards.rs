@@ -5,6 +5,7 @@
 //! called from here under the lock but the functions that walks are given.
 
 use super::entry::{Entry, Kind, Place, Step};
+use super::partly_below::PartlyBelow;
 use super::slot::{SHARD_BITS_MIN, SLOT_BYTES};
 use super::table::Table;
 use crate::key::KeyHash;
@@ -57,6 +58,8 @@ pub struct Index {
     len: AtomicU64,
     /// Bytes of all slots.
     slot_bytes: AtomicU64,
+    /// Of keys that another cell writes back.
+    partly_below: PartlyBelow,
 }
 
 impl Index {
@@ -66,7 +69,8 @@ impl Index {
     pub fn new(bytes_max: u64) -> Self {
         let shards = (0..SHARDS).map(|_| Shard(Mutex::new(Table::new()))).collect();
         let capacity = bytes_max.saturating_sub(FIXED_BYTES) / ENTRY_BYTES;
-        Self { shards, capacity, len: AtomicU64::new(0), slot_bytes: AtomicU64::new(0) }
+        let [len, slot_bytes] = [0, 0].map(AtomicU64::new);
+        Self { shards, capacity, len, slot_bytes, partly_below: PartlyBelow::new() }
     }
 
     /// Most entries that it should have. It does not refuse more: [`Index::is_full`] is asked
@@ -120,17 +124,12 @@ impl Index {
         self.change(hash, |table| table.set(hash, &entry))
     }
 
-    /// Gives the entry of a key another version and expiry, if this version is higher. Place and
-    /// kind stay. A key without an entry gets one of [`Kind::TouchOf`], with the place of the
-    /// touch's own record. A removed key stays as it is. Returns whether anything was changed.
-    pub fn touch(
-        &self,
-        hash: KeyHash,
-        version: Version,
-        expiry_s: u32,
-        place_if_missing: Place,
-    ) -> bool {
-        let entry = Entry { place: place_if_missing, version, expiry_s, kind: Kind::TouchOf };
+    /// Gives the entry of a key another version and expiry, if this version is higher. The kind
+    /// stays, and the place of a value. A key without an entry gets one of [`Kind::TouchOf`]; such
+    /// a one has the `place` of the last touch. A removed key stays as it is. Returns whether
+    /// anything was changed.
+    pub fn touch(&self, hash: KeyHash, version: Version, expiry_s: u32, place: Place) -> bool {
+        let entry = Entry { place, version, expiry_s, kind: Kind::TouchOf };
         self.change(hash, |table| table.touch(hash, &entry))
     }
 
@@ -208,9 +207,24 @@ impl Index {
         }
     }
 
-    /// Removes the entry of a key if it has this version or an older one: that is below.
+    /// Removes the entry of a key if it has this version or an older one: that is below. Where a
+    /// newer one has a value, [`Index::is_below`] finds whether that is below.
     pub fn superseded(&self, hash: KeyHash, version: Version) {
-        self.change(hash, |table| table.supersede(hash, version));
+        let left = self.change(hash, |table| {
+            table.supersede(hash, version);
+            table.get(hash)
+        });
+        if left.is_some_and(|entry| entry.kind == Kind::Value) {
+            self.partly_below.note(hash, version);
+        }
+    }
+
+    /// The record at `place`, which the entry of a key names, has the value as of `version`. If it
+    /// is known to be below as of that version or a later one, only touches are left: the entry
+    /// says so from now on. Returns whether that is so.
+    pub fn is_below(&self, hash: KeyHash, place: Place, version: Version) -> bool {
+        let below = self.partly_below.take(hash, version);
+        below.inspect(|below| _ = self.written_back(hash, place, *below)).is_some()
     }
 
     /// Carries out steps, those of a key in their order. One shard comes after the other: so the

@@ -60,20 +60,24 @@ impl Table {
         true
     }
 
-    /// Changes version and expiry of the entry of a key that was not removed, or adds `entry`.
-    /// Returns whether it did either.
+    /// Changes version and expiry of the entry of a key that was not removed, and where its value
+    /// lies below the place, or adds `entry`. Returns whether it did either.
     pub(super) fn touch(&mut self, hash: KeyHash, entry: &Entry) -> bool {
         let Some(at) = self.find(hash) else {
             self.add(Slot::new(hash, entry));
             return true;
         };
         let found = self.slots[at].entry();
-        let changes = found
-            .is_some_and(|found| found.version < entry.version && found.kind != Kind::Tombstone);
-        if changes {
-            self.slots[at].touch(entry.version, entry.expiry_s);
+        let Some(found) =
+            found.filter(|found| found.version < entry.version && found.kind != Kind::Tombstone)
+        else {
+            return false;
+        };
+        self.slots[at].touch(entry.version, entry.expiry_s);
+        if found.kind == Kind::TouchOf {
+            self.slots[at].relocate(entry.place);
         }
-        changes
+        true
     }
 
     /// Removes the entry of a key if it has this version. Returns whether it did.

@@ -382,6 +382,11 @@ impl Journal {
             self.wants_segments.store(true, Ordering::Release);
             return None;
         }
+        let ends = self.ends();
+        self.write();
+        if !self.has_written(&ends) {
+            return None;
+        }
         let mut first: Option<u32> = None;
         for lane in &self.of_lanes {
             let rolled = self.with_writer(lane, |writer| {

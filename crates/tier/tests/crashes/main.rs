@@ -44,6 +44,7 @@ mod promised;
 mod promoted;
 mod ring_cell;
 mod single;
+mod touched;
 mod world;
 
 use life::Config;

@@ -39,6 +39,11 @@ pub fn led(counter: u64) -> Version {
     Version::new(2, counter)
 }
 
+/// What the first primary does.
+pub fn put() -> Change<'static> {
+    Change::Put(Value::Parts([COPIED.as_bytes(), b""]), Facts::default())
+}
+
 /// A cell that copies all slices, or leads them.
 pub struct RingCell {
     pub disk: SimDisk,
@@ -46,7 +51,7 @@ pub struct RingCell {
     below: Arc<MemoryBackend>,
     pub copied: WorkerSink,
     led: WorkerSink,
-    lanes: Arc<Lanes>,
+    pub lanes: Arc<Lanes>,
     pub now: Now,
 }
 
@@ -145,8 +150,13 @@ impl RingCell {
     }
 
     fn copies(&mut self, key: &[u8], version: Version) {
-        let change = Change::Put(Value::Parts([COPIED.as_bytes(), b""]), Facts::default());
-        append(&mut self.copied, key, version, change);
+        append(&mut self.copied, key, version, put());
+        self.write();
+    }
+
+    /// The primary has touched the key.
+    pub fn copies_touch(&mut self, version: Version) {
+        append(&mut self.copied, KEY, version, Change::Touch(77, None));
         self.write();
     }
 

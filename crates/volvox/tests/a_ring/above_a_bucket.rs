@@ -22,10 +22,10 @@ const CHANGES: usize = 600;
 const COLD_CLIENTS: usize = 300;
 
 /// The bucket of one test, removed at the end.
-struct Bucket(PathBuf);
+pub struct Bucket(PathBuf);
 
 impl Bucket {
-    fn of(test: &str) -> Self {
+    pub fn of(test: &str) -> Self {
         let name = format!("volvox-bucket-{test}-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_dir_all(&path);
@@ -37,18 +37,21 @@ impl Bucket {
     }
 
     fn ring_with(&self, test: &str, ack: &str, journal: &str) -> Ring {
+        self.ring_of(test, &[], &["--tier-ack", ack, "--tier-journal", journal])
+    }
+
+    /// A ring above it, of as many cells and as those words say, each with those flags too.
+    pub fn ring_of(&self, test: &str, words: &[&str], of_cells: &[&str]) -> Ring {
         let database = format!("file:{}", self.0.display());
         let flags = [
             ["--tier-database", &*database],
-            ["--tier-ack", ack],
             ["--tier-age-s", "1"],
-            ["--tier-journal", journal],
             ["--memory-limit", "32MiB"],
             ["--tier-page-bytes", "64KiB"],
             ["--item-bytes-max", "16KiB"],
         ];
-        let flags = [&flags.concat()[..], &["--tier-ring-preview"]].concat();
-        Ring::start_with(test, CELLS, &[], &flags)
+        let flags = [&flags.concat()[..], &["--tier-ring-preview"], of_cells].concat();
+        Ring::start_with(test, CELLS, words, &flags)
     }
 
     /// Nothing can be read or written there, until [`Bucket::returns`].

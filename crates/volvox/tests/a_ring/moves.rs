@@ -4,11 +4,15 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use crate::above_a_bucket::Bucket;
 use crate::support::{CELLS, Client, DEADLINE, Ring};
 
 /// Times that each range is handed over, and keys of each client.
 const ROUNDS: usize = 6;
 const KEYS: usize = 64;
+/// Keys above a bucket that are stored first, which memory has no room for, and bytes of each.
+const COLD_KEYS: usize = 30_000;
+const COLD_BYTES: usize = 4_000;
 
 /// Sets, counts and reads its keys through one cell until it is stopped: each answer is the one
 /// that a single server gives.
@@ -152,6 +156,38 @@ fn a_spare_gets_its_share_while_clients_go_on() {
     (1..=ranges).for_each(|range| is_whole(&report, range));
     let of_spare = (1..=ranges).filter(|range| of_range(&report, *range, "primary") == 4);
     assert!(of_spare.count() > 0);
+}
+
+/// The same where most keys are in a bucket alone, and all that the cells have stored since is
+/// dirty: what is not written back moves with its range.
+#[test]
+fn ranges_above_a_bucket_move_with_what_is_not_written_back() {
+    let bucket = Bucket::of("moving");
+    let flags = ["--tier-ack", "os", "--tier-journal", "128MiB", "--allow-shutdown"];
+    let ring = bucket.ring_of("moving", &["--spares", "1"], &flags);
+    let mut asked = Client::connect(ring.clients[0]);
+    await_lines(&mut asked, &["STAT cell:4:heard yes"]);
+    let value = |key: usize| format!("{key:010}").repeat(COLD_BYTES / 10);
+    for key in 0..COLD_KEYS {
+        let stored = asked.ask(&format!("set cold-{key} 0 0 {COLD_BYTES}\r\n{}\r\n", value(key)));
+        assert_eq!(stored, "STORED", "{key}");
+    }
+    under_load_of(&ring.clients[..CELLS - 1], |_, _| {
+        ctl(ring.clients[0], &["divide", "2"]);
+        for cell in [3, 4, 1] {
+            moves(&ring, 1, cell);
+        }
+        ctl(ring.clients[0], &["balance"]);
+        assert_eq!(ctl(ring.clients[0], &["restart", "3"])["cell"].as_u64(), Some(3));
+        let absorbed = ctl(ring.clients[0], &["absorb", "4"]);
+        assert_eq!(absorbed["state"].as_str(), Some("absorbed"));
+    });
+    for key in 0..COLD_KEYS {
+        assert_eq!(asked.get(&format!("cold-{key}")), Some(value(key)), "{key}");
+    }
+    let report = asked.list("stats ring");
+    assert!(report.iter().any(|line| line == "STAT ranges_short_of_copies 0"), "{report:#?}");
+    assert!(!report.iter().any(|line| line.contains(":losses ") && !line.ends_with(" 0")));
 }
 
 /// Waits until the report of the ring has all of these lines.

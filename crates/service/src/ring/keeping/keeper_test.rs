@@ -4,7 +4,9 @@ use super::keeper::Keeper;
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::routes::Target;
 use crate::ring::terms::{OF_JOURNAL, Term};
-use crate::ring::testing::{Found, first_cell, first_cell_finding, formed, formed_with};
+use crate::ring::testing::{
+    Found, first_cell, first_cell_above_a_tier, first_cell_finding, formed, formed_with,
+};
 use crate::testing::NOW;
 use crate::worker::Worker;
 use base::{Now, SliceId, Version};
@@ -434,4 +436,81 @@ fn who_hands_a_range_over_copies_it_from_then_on_and_who_gets_it_back_goes_on_co
     assert!(ring.leads(&map.ranges[0]));
     let after = ring.cell.engine().last_version(slice);
     assert_eq!((after.epoch(), after.counter() - before), (3, 0));
+}
+
+/// Takes steps, and syncs the journal where `syncs`, until `is_done`. Returns whether it came to
+/// that.
+fn tends_until(
+    (keeper, ring): (&mut Keeper, &RingCell),
+    syncs: bool,
+    is_done: impl Fn() -> bool,
+) -> bool {
+    for _ in 0..200 {
+        acknowledge_all(ring);
+        keeper.tend(NOW);
+        ring.cell.tiered().into_iter().filter(|_| syncs).for_each(|tiered| tiered.sync(NOW));
+        if is_done() {
+            return true;
+        }
+    }
+    false
+}
+
+/// What is led and what is copied goes to other segments, which a start reads in their order.
+#[test]
+fn above_a_tier_what_a_range_had_lies_in_the_journal_before_what_comes_once_it_has_moved() {
+    let ring = first_cell_above_a_tier();
+    let (tiered, below) = (ring.cell.tiered().expect("a tier"), ring.below().expect("a ring"));
+    below.set_lease(|_| true);
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    let mut map = Map::clone(&formed(2));
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let range = map.ranges[0].clone();
+    assert!(tends_until((&mut keeper, &ring), true, || ring.leads(&range)));
+    ring.extend(range.id, 1, u64::MAX);
+    let slice = range.slices().iter().next().expect("it has slices");
+    let mut worker = Worker::new(ring.cell.clone());
+    let mut keys = (0..).map(|number| format!("key{number}"));
+    let key = keys.find(|key| range.slices().contains(SliceId::of(key.as_bytes())));
+    let key = key.expect("one of them");
+    worker.begin(NOW);
+    let put = Put { value: b"dirty", client_flags: 0, expiry_s: 0 };
+    worker.set(&ring.cell.engine().key(key.as_bytes()), put, NOW);
+    worker.end();
+    tiered.sync(NOW);
+    acknowledge_all(&ring);
+    let items = || ring.cell.engine().counters().items;
+    assert_eq!((tiered.tier().dirty(), items()), (1, 1));
+    // It is to move, and is sealed: nothing of it is written back.
+    map.apply(&Command::Move { at: map.ranges[0].stamp(), cell: CellId(2), from: None });
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    tends_until((&mut keeper, &ring), true, || false);
+    tiered.tier().flush(NOW, true).expect("nothing fails");
+    assert_eq!(tiered.tier().dirty(), 1);
+    // It is copied once the journal was cut: no segments are ready for that at first.
+    while below.cut().is_some() {}
+    map.apply(&Command::HandOver { at: map.ranges[0].stamp(), cell: CellId(2) });
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let accepts = || ring.origins.accepts(slice, (CellId(2), 9), Some(Version::new(2, 9)));
+    assert!(!tends_until((&mut keeper, &ring), false, accepts));
+    assert!(tends_until((&mut keeper, &ring), true, accepts));
+    // The new primary does not know what was in memory alone here.
+    assert!(tends_until((&mut keeper, &ring), true, || items() == 0));
+    assert_eq!(tiered.tier().dirty(), 1);
+    // And the other way round.
+    while below.cut().is_some() {}
+    for command in [
+        |at| Command::Move { at, cell: CellId(1), from: None },
+        |at| Command::HandOver { at, cell: CellId(1) },
+    ] {
+        map.apply(&command(map.ranges[0].stamp()));
+    }
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let range = map.ranges[0].clone();
+    let leads = || ring.leads(&range);
+    assert!(!tends_until((&mut keeper, &ring), false, leads));
+    assert!(tends_until((&mut keeper, &ring), true, leads));
+    ring.extend(range.id, 3, u64::MAX);
+    tiered.tier().flush(NOW, true).expect("nothing fails");
+    assert_eq!(tiered.tier().dirty(), 0);
 }
