@@ -3,7 +3,8 @@
 //! All file access of a tier goes through these two traits, so that a simulated disk can stand in:
 //! one that loses what was not synced, tears writes and returns errors.
 //!
-//! The calls block. They are made where nothing is locked but the right to write that file.
+//! The calls block. What reads or writes is called where nothing is locked but the right to write
+//! that file; how long a file is may be asked under the lock of a table.
 
 use std::io;
 use std::sync::Arc;

@@ -334,8 +334,8 @@ fn gather_key(
     for _ in 0..TRIES_MAX {
         let Some(named) = layers.index.get(hash) else { return Ok(true) };
         let place = match named.kind {
-            // The value lies below, and any record of a touch will do; the disk may have refused that
-            // one since.
+            // The value lies below, and any record of a touch will do. The disk may have refused
+            // the one that waits.
             Kind::TouchOf if !layers.journal.is_durable(named.place) => {
                 waiting.last().map_or(named.place, |last| last.place)
             }

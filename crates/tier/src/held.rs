@@ -55,7 +55,7 @@ impl Held {
         self.groups.insert(group, Rest { ns, until_ns: None, why });
     }
 
-    /// This cell leads others than it did: what rests only because another one led it rests no more.
+    /// This cell leads others than it did: what rests because another one led it rests no more.
     pub(crate) fn leads_others(&mut self) {
         self.groups.retain(|_, rest| rest.why.is_some());
         self.ahead.clear();

@@ -15,7 +15,7 @@
 //! 10^18 / 2 * 2^-128, about 1.5 * 10^-21; if all of them lie in one slice, it is
 //! 10^18 / 2 * 2^-114, about 2.4 * 10^-17. As long as the seed is secret, no client can choose keys
 //! that collide more often. A reader of a record compares the key in it with its own: that costs
-//! nothing there, and a collision becomes a miss instead of the value of another key.
+//! nothing there, and a collision becomes an error instead of the value of another key.
 //!
 //! A [`KeyHash`] belongs to one process: never store it or send it.
 

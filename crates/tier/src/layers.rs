@@ -7,7 +7,7 @@ use crate::index::{Entry, Index, Kind};
 use crate::journal::Journal;
 use crate::key::{KeyHash, KeyHasher};
 use crate::stored::Stored;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, lock};
 use base::{Now, SliceId, Version};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +81,12 @@ impl Layers {
     pub(crate) fn has_place_for(&self, slice: SliceId, key: &[u8]) -> bool {
         let is_named = || self.index.get(self.hasher.hash(slice, key)).is_some();
         self.journal.failure().is_none() && (!self.index.is_full(0) || is_named())
+    }
+
+    /// This cell leads other slices than before: what waits until another cell writes it back is
+    /// looked at again.
+    pub(crate) fn leads_others(&self) {
+        lock(&self.held).leads_others();
     }
 
     /// Whether this cell leads a slice.

@@ -16,7 +16,6 @@ use crate::layers::Layers;
 use crate::live_rules::LiveRules;
 use crate::lookups::Lookups;
 use crate::rules::Ack;
-use crate::sync::lock;
 use base::{SliceId, SliceRange, Version};
 use effects::{LaneId, Lanes, Level, Mark, ReaderId};
 use std::ops::Range;
@@ -220,7 +219,7 @@ impl Member<'_> {
     /// `None`: it is to be tried again.
     #[must_use]
     pub fn cut(&self) -> Option<u32> {
-        self.layers.journal.cut()
+        journal::cut(&self.layers.journal)
     }
 
     /// How often the journal has written records once more, which lie behind all cuts then. `None`
@@ -251,11 +250,11 @@ impl Member<'_> {
         }
         self.lookups.changed_all();
         self.ring.lead(slices, level);
-        lock(&self.layers.held).leads_others();
+        self.layers.leads_others();
     }
 
-    /// This cell does not lead `slices` from now on: what the journal has of them stays, and nothing
-    /// is written back or looked up.
+    /// This cell does not lead `slices` from now on: what the journal has of them stays, and
+    /// nothing is written back or looked up.
     pub fn leave(&self, slices: SliceRange) {
         self.ring.leave(slices);
         self.layers.backend.leave(slices);
@@ -306,7 +305,7 @@ impl Member<'_> {
         // Also of slices whose voiding has begun again.
         let forgotten = states.forgotten();
         if !forgotten.is_empty() {
-            let Some(cut) = journal.cut() else { return Step::Cuts };
+            let Some(cut) = journal::cut(journal) else { return Step::Cuts };
             floors.raise_segments(&forgotten, cut);
             states.are_void(&forgotten);
         }

@@ -44,7 +44,9 @@ impl Model {
         };
         let changes = old.version < version && old.kind != Kind::Tombstone;
         if changes {
-            *old = Entry { version, expiry_s, ..*old };
+            // The place of a value stays.
+            let place = if old.kind == Kind::TouchOf { place } else { old.place };
+            *old = Entry { place, version, expiry_s, ..*old };
         }
         changes
     }

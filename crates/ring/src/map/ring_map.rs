@@ -509,8 +509,8 @@ impl Map {
         Ok(())
     }
 
-    /// Ranges that `cell` leads begin at multiples of so many slices: above a bucket a run of slices
-    /// has one owner.
+    /// Ranges that `cell` leads begin at multiples of this number of slices: above a bucket a run
+    /// of slices has one owner.
     #[must_use]
     pub fn division_step(&self, cell: CellId) -> usize {
         let has_tier = self.cells.get(&cell).is_some_and(|it| it.started.has_tier);

@@ -65,6 +65,10 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
     reply::stat(out, "ranges", map.ranges.len());
     let short = map.ranges.iter().filter(|range| range.is_short(map.copies_wanted)).count();
     reply::stat(out, "ranges_short_of_copies", short);
+    let step = map.division_step(ring.identity.cell);
+    if step > 1 {
+        reply::stat(out, "division_step", step);
+    }
     reply::stat(out, "losses", map.ranges.iter().map(|range| range.losses).sum::<u32>());
     reply::stat(out, "time", now.expiry_s);
     if let Some(flush) = map.flushes.latest() {

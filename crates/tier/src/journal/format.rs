@@ -152,7 +152,8 @@ impl Seed {
 pub(crate) enum Kind {
     /// Records.
     Records = 1,
-    /// The state of slices, as of the beginning of the segment.
+    /// The state of slices: of all of the lane at the beginning of a segment, and of those that a
+    /// barrier has changed later.
     Checkpoint = 2,
     /// New ceilings of slices: as a checkpoint.
     Ceilings = 3,

@@ -33,7 +33,7 @@ pub const COPIED_STATES: u8 = 129;
 /// written back: each as [`encode_written_back`] writes it. Those of other lanes are passed over.
 pub const WRITTEN_BACK: u8 = 130;
 
-/// Appends that a key was written back as of `version`. It has 255 bytes at most.
+/// Appends that a key was written back as of `version`. It has 250 bytes at most.
 pub fn encode_written_back(key: &[u8], version: Version, to: &mut Vec<u8>) {
     debug_assert!(u8::try_from(key.len()).is_ok(), "no key is longer");
     to.extend_from_slice(&version.raw().to_le_bytes());

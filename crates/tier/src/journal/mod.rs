@@ -35,7 +35,7 @@
 //! | `unused` | `segments` | what a start has made ready and not used |
 //! | `repair` | `format`, `lane`, `logged` | how it goes on after the disk has refused |
 //! | `give_up` | `format`, `lane`, `record` | how it says what is given up |
-//! | `rolling` | `format`, `lane`, `logged` | how lanes leave a segment that holds up others |
+//! | `rolling` | `format`, `lane`, `logged` | how lanes begin another segment before theirs is full |
 //!
 //! Invariants: what the index names is written; what has the mark Durable survives a power cut.
 
@@ -92,7 +92,7 @@ pub(crate) use promises::{promise, redeem};
 pub(crate) use record::{GivingUp, gives_up, journaled, records};
 pub(crate) use recover::recover;
 pub(crate) use repair::sync;
-pub(crate) use rolling::roll_idle;
+pub(crate) use rolling::{cut, roll_idle};
 pub(crate) use segments::Segment;
 use segments::{Segments, SegmentsConfig};
 use states::States;
@@ -372,41 +372,6 @@ impl Journal {
     /// The reader of a log of what this cell leads.
     pub(crate) fn reader(&self, lane: LaneId) -> ReaderId {
         self.of_lanes[self.first_led + lane.index()].reader
-    }
-
-    /// Writes what the logs have, and begins another segment in each lane: all records of before
-    /// lie in segments up to the number that this returns, and all later ones behind it. `None`: it
-    /// is to be tried again, when more segments are ready.
-    pub(crate) fn cut(&self) -> Option<u32> {
-        if self.is_stopped() || self.shared.segments.ready() < self.of_lanes.len() {
-            self.wants_segments.store(true, Ordering::Release);
-            return None;
-        }
-        let ends = self.ends();
-        self.write();
-        if !self.has_written(&ends) {
-            return None;
-        }
-        let mut first: Option<u32> = None;
-        for lane in &self.of_lanes {
-            let rolled = self.with_writer(lane, |writer| {
-                self.write_locked(lane, writer);
-                // A repair that has begun meanwhile begins segments of its own.
-                match self.is_stopped() {
-                    true => Err(Stuck::NoSegment),
-                    false => writer.roll(self.with(lane), true),
-                }
-            });
-            match rolled {
-                Ok(segment) => first = Some(first.unwrap_or(u32::MAX).min(segment.number())),
-                Err(Stuck::NoSegment) => return None,
-                Err(Stuck::Disk(error)) => {
-                    self.breaks(&error);
-                    return None;
-                }
-            }
-        }
-        first.map(|first| first - 1)
     }
 
     /// Whether nothing is written: the disk has refused.

@@ -349,8 +349,7 @@ impl<'a> Reading<'a> {
                 Some((start, number)) if start == head.start => number + 1,
                 Some(_) => head.first,
             };
-            // Nothing is expected after what has no such numbers: it was written by an earlier
-            // version.
+            // Nothing is expected after a head that was guessed: it has no such numbers.
             if expected != 0 && expected != head.number {
                 missing.push(expected);
             }

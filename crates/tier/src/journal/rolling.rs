@@ -1,5 +1,6 @@
-//! A lane whose open segment holds up later ones, which are written back, begins another one: else
-//! none of these is freed.
+//! Lanes begin another segment before theirs is full: where it holds up later ones, which are
+//! written back, as none of these is freed else; and all of them where what comes is to lie behind
+//! what they have.
 
 use super::Journal;
 use super::format::Spot;
@@ -8,6 +9,41 @@ use super::logged::Lane;
 use std::collections::HashSet;
 use std::io;
 use std::sync::atomic::Ordering;
+
+/// Writes what the logs have, and begins another segment in each lane: all records of before lie in
+/// segments up to the number that this returns, and all later ones behind it. `None`: it is to be
+/// tried again, when more segments are ready, or more is written.
+pub(crate) fn cut(journal: &Journal) -> Option<u32> {
+    if journal.is_stopped() || journal.shared.segments.ready() < journal.of_lanes.len() {
+        journal.wants_segments.store(true, Ordering::Release);
+        return None;
+    }
+    let ends = journal.ends();
+    journal.write();
+    if !journal.has_written(&ends) {
+        return None;
+    }
+    let mut first: Option<u32> = None;
+    for lane in &journal.of_lanes {
+        let rolled = journal.with_writer(lane, |writer| {
+            journal.write_locked(lane, writer);
+            // A repair that has begun meanwhile begins segments of its own.
+            match journal.is_stopped() {
+                true => Err(Stuck::NoSegment),
+                false => writer.roll(journal.with(lane), true),
+            }
+        });
+        match rolled {
+            Ok(segment) => first = Some(first.unwrap_or(u32::MAX).min(segment.number())),
+            Err(Stuck::NoSegment) => return None,
+            Err(Stuck::Disk(error)) => {
+                journal.breaks(&error);
+                return None;
+            }
+        }
+    }
+    first.map(|first| first - 1)
+}
 
 /// Lets lanes begin another segment whose open one is written back, where few segments are left,
 /// unless one before it is kept for another reason; and a lane whose open one is kept because

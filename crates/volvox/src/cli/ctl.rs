@@ -169,7 +169,7 @@ enum CtlCommand {
         /// Its number, as ctl ring shows it
         #[arg(value_parser = number)]
         cell: u32,
-        /// Do it; without, only say how many changes are not written back in all
+        /// Do it; without, only say what would be lost
         #[arg(long)]
         yes: bool,
     },
@@ -244,7 +244,7 @@ enum TierCommand {
         /// All keys of this run of a bucket, as it stands in map/RUN: hexadecimal
         #[arg(long, value_parser = run)]
         run: Option<u32>,
-        /// Do it; without, only say what would be lost
+        /// Do it; without, only say how many changes are not written back in all
         #[arg(long)]
         i_lose_data: bool,
         /// How long to wait for what comes of it

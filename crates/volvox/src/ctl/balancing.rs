@@ -196,16 +196,20 @@ fn between(
     if let Some(range) = whole.filter(|it| it.slices().abs_diff(wanted) <= slack / 2) {
         return Some(moves(range));
     }
+    let improves = |slices: usize| slices * 2 > slack && (slices * 2 + slack) < gap * 2;
     let longer = own().filter(|it| it.slices() > wanted && !it.has(to));
     let longer = longer.min_by_key(|it| it.slices()).filter(|_| own().count() < LED_MAX);
-    let divides = longer.map(|it| {
+    let divides = longer.and_then(|it| {
         let exact = it.last + 1 - wanted;
         let run = exact / RUN_SLICES * RUN_SLICES;
-        let at = if run > it.first && exact - run <= slack / 2 { run } else { exact };
-        Step { range: it.id, from, to, slices: it.last + 1 - at, at: Some(at) }
+        let is_near = run > it.first && exact - run <= slack / 2;
+        let at = match exact.is_multiple_of(map.division_step.max(1)) && !is_near {
+            true => exact,
+            false => Some(run).filter(|at| *at > it.first && improves(it.last + 1 - at))?,
+        };
+        Some(Step { range: it.id, from, to, slices: it.last + 1 - at, at: Some(at) })
     });
-    let improves = |it: &&Range| it.slices() * 2 > slack && (it.slices() * 2 + slack) < gap * 2;
-    divides.or_else(|| whole.filter(improves).map(moves))
+    divides.or_else(|| whole.filter(|it| improves(it.slices())).map(moves))
 }
 
 impl std::fmt::Display for Step {
@@ -344,23 +348,26 @@ mod tests {
             state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(11);
             (state >> 33) as usize % below
         };
-        for _ in 0..2_000 {
+        for round in 0..2_000 {
+            // Above a bucket.
+            let step = if round % 2 == 0 { 1 } else { RUN_SLICES };
             let count = 2 + drawn(11) as u32;
             let cells: Vec<u32> = (1..=count).collect();
             let mut left = SLICES;
             let mut ranges = Vec::new();
             while left > 0 && ranges.len() < 20 {
-                let slices =
-                    if ranges.len() == 19 { left } else { (1 + drawn(SLICES / 2)).min(left) };
+                let some = (1 + drawn(SLICES / 2)).next_multiple_of(step);
+                let slices = if ranges.len() == 19 { left } else { some.min(left) };
                 let primary = 1 + drawn(count as usize) as u32;
                 let copy = primary % count + 1;
                 ranges.push((primary, slices, copy));
                 left -= slices;
             }
-            let mut map = ring(&ranges);
+            let mut map = Map { division_step: step, ..ring(&ranges) };
             let mut steps = 0;
             while let Some(step) = next(&map, &cells) {
                 let before = ends(&map, &cells);
+                assert!(step.at.is_none_or(|at| at.is_multiple_of(map.division_step)));
                 step.apply(&mut map);
                 steps += 1;
                 assert!(steps <= 6 * cells.len(), "{ranges:?}: {before:?} {step:?}");

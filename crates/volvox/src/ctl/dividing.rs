@@ -116,6 +116,14 @@ impl Plan {
         if range.slices() < 2 {
             return Err(format!("range {id} has one slice, and cannot be divided"));
         }
+        if !slice.is_multiple_of(map.division_step.max(1)) {
+            let step = map.division_step;
+            return Err(format!(
+                "range {id} begins at slice {} and ends at {}: above a bucket a range is divided \
+                 at a multiple of {step}, and there is none within",
+                range.first, range.last
+            ));
+        }
         let parts = |cell: u32| map.ranges.iter().filter(|it| it.has(cell)).count();
         let may_take = |cell: u32| {
             let known = map.cells.get(&cell);
@@ -198,8 +206,8 @@ impl Progress<'_> {
         match self {
             Self::Open(_, Some(_)) => "try again later",
             Self::Open(_, None) => {
-                "more than half of the voters must run, nothing may lie below the cells, and a \
-                 cell leads twelve ranges at most"
+                "more than half of the voters must run, a cell leads twelve ranges at most, and \
+                 above a bucket a range is divided at a multiple of 256 slices"
             }
             Self::Ordered | Self::Divided(_) | Self::Over(..) => "the order stands, see ctl ring",
         }
@@ -274,6 +282,9 @@ mod tests {
         (short.ranges[1].first, short.ranges[1].last) = (5376, 5377);
         let planned = Plan::of(&short, &division(2, None, None), |_| true);
         assert_eq!(planned.map(|plan| plan.slice), Ok(5377));
+        short.division_step = 256;
+        let planned = Plan::of(&short, &division(2, None, None), |_| true);
+        assert!(error(planned).contains("at a multiple of 256"));
         short.ranges[1].last = 5376;
         assert!(error(Plan::of(&short, &division(2, None, None), |_| true)).contains("one slice"));
     }

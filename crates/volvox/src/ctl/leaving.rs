@@ -225,9 +225,9 @@ impl Progress {
 
     fn remedy(&self, leave: &Leave) -> String {
         match self {
-            Self::Open => "more than half of the voters must run, another cell must \
-                           stay, and nothing may lie below the cells"
-                .to_owned(),
+            Self::Open => {
+                "more than half of the voters must run, and another cell must stay".to_owned()
+            }
             Self::Leaves(..) | Self::Over => {
                 let verb = if leave.is_absorbed { "absorb" } else { "drain" };
                 format!(

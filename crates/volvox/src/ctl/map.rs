@@ -20,6 +20,8 @@ pub(super) struct Map {
     pub(super) durability: String,
     pub(super) reads: String,
     pub(super) losses: u64,
+    /// Ranges begin at multiples of this number of slices; 0: anywhere.
+    pub(super) division_step: usize,
     /// Who leads the agreement, as far as the cell knows.
     pub(super) leader: Option<u32>,
     pub(super) voters: Vec<u32>,
@@ -120,6 +122,7 @@ impl Map {
             match name.split(':').collect::<Vec<_>>()[..] {
                 ["durability"] => map.durability.clone_from(value),
                 ["reads"] => map.reads.clone_from(value),
+                ["division_step"] => map.division_step = parse(name, value)?,
                 ["recoveries"] => map.recoveries = parse(name, value)?,
                 ["leader"] => map.leader = parse_list(name, value)?.first().copied(),
                 ["clock_ahead"] => map.clock_ahead_s = parse(name, value)?,

@@ -122,7 +122,7 @@ fn late(range: &Range, (cell, took): (u32, Duration), obstacle: Option<&str>) ->
         ),
         None => format!(
             "range {id}: nothing has come of the order within {seconds:.1} s; more than half of \
-             the voters must run, and nothing may lie below the cells"
+             the voters must run"
         ),
     }
 }

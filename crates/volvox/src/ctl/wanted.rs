@@ -150,7 +150,7 @@ pub enum Question {
         prefix: Option<String>,
         /// Of all keys of this run of a bucket.
         run: Option<u32>,
-        /// Whether to do it, and not only say what would be lost.
+        /// Whether to do it, and not only say how many changes are not written back.
         is_certain: bool,
         /// How long to wait for what comes of it.
         wait: Duration,

@@ -202,7 +202,13 @@ fn say(recovered: &Recovered, path: &Path, salvages: bool) {
     for lost in recovered.lost() {
         tracing::warn!("tier, lost: {lost}");
     }
-    if !recovered.lost().is_empty() {
+    if !recovered.lost().is_empty() && recovered.is_in_ring() {
+        tracing::warn!(
+            "salvaged: in a ring nothing of such a journal counts: a new one begins, and what this \
+             cell has a part in comes from its copies; a range that no other cell has waits for \
+             volvox ctl forgive"
+        );
+    } else if !recovered.lost().is_empty() {
         tracing::warn!(
             "salvaged: {} keys of the journal were brought into the database, and the journal \
              begins again; older values may be back",

@@ -75,7 +75,7 @@ pub struct Keeper {
     known: BTreeSet<RangeId>,
     /// Above a tier, what this cell may lead by what its journal has: it is not voided.
     kept: BTreeSet<RangeId>,
-    /// Above a tier, what this cell goes on with that it has led or copied.
+    /// Above a tier, the ranges that this cell has led or copied, and leads or copies on.
     turning: Turning,
     /// What it leads since, as long as something of that is not below.
     settling: Settling,

@@ -25,8 +25,8 @@ enum Progress {
 }
 
 impl Turning {
-    /// This cell goes on with `range`. `turns`: it has led it and is to copy it, or the other way
-    /// round.
+    /// This cell keeps what it has of `range`. `turns`: it has led it and is to copy it, or the
+    /// other way round.
     pub(crate) fn begin(&mut self, range: RangeId, turns: bool) {
         self.0.insert(range, if turns { Progress::Begins } else { Progress::Over });
     }
@@ -54,7 +54,7 @@ impl Turning {
         matches!(progress, Progress::Over)
     }
 
-    /// `range` has begun. Returns whether this cell goes on with what it had of it.
+    /// `range` has begun. Returns whether this cell keeps what it had of it.
     pub(crate) fn end(&mut self, range: RangeId) -> bool {
         self.0.remove(&range).is_some()
     }
