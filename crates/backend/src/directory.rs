@@ -17,7 +17,7 @@ use rustix::io::{Errno, retry_on_intr};
 use std::fmt;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -37,7 +37,7 @@ pub struct Directory {
     /// Makes names durable.
     itself: fs::File,
     /// Holds the lock until it is dropped.
-    _lock: fs::File,
+    lock: fs::File,
 }
 
 /// Why a directory cannot be used.
@@ -81,7 +81,7 @@ impl Directory {
         access(&absolute, rights).map_err(|error| refused("write to it")(error.into()))?;
         let lock = open(&absolute.join(LOCK)).map_err(refused("open the file lock in it"))?;
         match locked(&lock) {
-            Ok(()) => Ok(Self { path: absolute, itself, _lock: lock }),
+            Ok(()) => Ok(Self { path: absolute, itself, lock }),
             Err(Errno::WOULDBLOCK) => {
                 let (path, purpose) = (path.to_owned(), purpose.to_owned());
                 Err(DirectoryError::InUse { path, purpose })
@@ -99,13 +99,29 @@ impl Directory {
     /// Opens a file only if it is there.
     ///
     /// # Errors
-    /// What the system answers, but for a file that is absent.
+    /// What the system answers, but for a file that is absent from the directory that was opened:
+    /// where that is gone, or another one is in its place, nothing says what it has.
     pub fn find(&self, name: &str) -> io::Result<Option<Arc<dyn File>>> {
         match OpenOptions::new().read(true).write(true).open(self.file(name)?) {
             Ok(file) => Ok(Some(Arc::new(RealFile(file)))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.check_there().map(|()| None)
+            }
             Err(error) => Err(error),
         }
+    }
+
+    /// Fails where its path is not that of the directory that was opened.
+    fn check_there(&self) -> io::Result<()> {
+        let of = |of: fs::Metadata| (of.dev(), of.ino());
+        let found = fs::metadata(self.path.join(LOCK)).map(of);
+        let is_there =
+            found.is_ok_and(|found| self.lock.metadata().map(of).is_ok_and(|it| it == found));
+        let gone = || {
+            let path = self.path.display();
+            io::Error::other(format!("{path} is gone, or another directory is in its place"))
+        };
+        is_there.then_some(()).ok_or_else(gone)
     }
 
     /// The names of all files, one after the other, in no order.
@@ -153,7 +169,13 @@ impl Disk for Directory {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.file(name)?)
+        let removed = fs::remove_file(self.file(name)?);
+        match removed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.check_there().and(Err(error))
+            }
+            removed => removed,
+        }
     }
 
     fn sync_directory(&self) -> io::Result<()> {

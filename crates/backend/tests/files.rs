@@ -159,3 +159,23 @@ fn a_file_that_is_no_record_of_its_key_is_shown_by_its_name_and_the_others_with_
     let third = (b"c".to_vec(), Ok(b"third".to_vec()));
     assert_eq!(shown, [third, corrupt(b"k-a"), corrupt(b"k-b")]);
 }
+
+/// A mount that is lost, or a directory that was moved away: no key is missing because of that.
+#[test]
+fn where_the_directory_is_gone_nothing_is_missing() {
+    let scratch = Scratch::new("files-gone");
+    let (path, away) = (scratch.path().join("keys"), scratch.path().join("away"));
+    let backend = FilesBackend::open(scratch.path()).unwrap();
+    backend.apply(&[put(b"key", b"record")]).unwrap();
+    let get = |key: &[u8]| backend.get(key, &mut Vec::new());
+    assert_eq!((get(b"key"), get(b"other")), (Ok(true), Ok(false)));
+    fs::rename(&path, &away).unwrap();
+    assert!(get(b"key").is_err() && get(b"other").is_err());
+    assert!(backend.apply(&[Change::Delete { key: b"key" }]).is_err());
+    fs::create_dir(&path).unwrap();
+    let what = get(b"key").unwrap_err().what;
+    assert!(what.contains("is gone, or another directory is in its place"), "{what}");
+    fs::remove_dir(&path).unwrap();
+    fs::rename(&away, &path).unwrap();
+    assert_eq!((get(b"key"), get(b"other")), (Ok(true), Ok(false)));
+}

@@ -120,6 +120,7 @@ impl Subject {
                 moving::pause::CLAIMS,
                 moving::cells::CLAIMS,
                 moving::kills::CLAIMS,
+                moving::simulator::CLAIMS,
                 moving::discovery::CLAIMS,
             ],
         };

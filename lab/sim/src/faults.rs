@@ -169,25 +169,37 @@ impl Faults {
         }
     }
 
-    /// The next fault begins, and the one after it is planned.
-    pub(crate) fn begin(&mut self, cells: &mut Cells, scene: &mut Scene) {
+    /// The next fault begins, and the one after it is planned. Returns which kind it is of.
+    pub(crate) fn begin(&mut self, cells: &mut Cells, scene: &mut Scene) -> Option<Kind> {
         if self.is_over {
-            return;
+            return None;
         }
         if scene.now_ns >= self.until_ns {
             (self.kinds, self.pace_ns) = some(&self.all, scene);
             let rest_ns = scene.dice.between(0, REST_NS);
             self.until_ns = scene.now_ns + rest_ns + scene.dice.between(REST_NS, 4 * REST_NS);
-            return scene.after(rest_ns, Event::Fault);
+            scene.after(rest_ns, Event::Fault);
+            return None;
         }
         losing::forgive(cells, false, scene);
+        let kind = self.any(cells, scene);
+        let delay_ns = scene.dice.between(self.pace_ns / 4, self.pace_ns * 2);
+        scene.after(delay_ns, Event::Fault);
+        Some(kind)
+    }
+
+    /// One more fault comes. Returns which kind it is of.
+    pub(crate) fn interrupt(&mut self, cells: &mut Cells, scene: &mut Scene) -> Option<Kind> {
+        (!self.is_over).then(|| self.any(cells, scene))
+    }
+
+    fn any(&mut self, cells: &mut Cells, scene: &mut Scene) -> Kind {
         let kind = self.kinds[scene.dice.index(self.kinds.len())];
         *self.counts.entry(kind).or_default() += 1;
         scene.note("fault", &[kind as u64]);
         scene.say(|| format!("fault: {kind:?}"));
         self.strike(kind, cells, scene);
-        let delay_ns = scene.dice.between(self.pace_ns / 4, self.pace_ns * 2);
-        scene.after(delay_ns, Event::Fault);
+        kind
     }
 
     fn strike(&mut self, kind: Kind, cells: &mut Cells, scene: &mut Scene) {

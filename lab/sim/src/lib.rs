@@ -26,7 +26,7 @@
 //! outages that fill a journal; and what comes between two calls of one step of the flusher.
 //!
 //! Not modelled: what two threads do to each other inside a step; the agreement of the coordinator
-//! itself; memory that is short; cells that join or leave. Not checked: what is made again after a
+//! itself; memory that is short; cells that join. Not checked: what is made again after a
 //! loss, see `history`; what keys of forgiven ranges have; the order of answers that wait for no
 //! copy; over minutes, when items expire by clocks that jump.
 //!
@@ -54,8 +54,9 @@
 //! | `losing` | `cells`, `machine`, `scene` | what happens to what lies below the cells |
 //! | `checks` | `cells`, `scene` | what must be true of all cells |
 //! | `faults` | `cells`, `coordinator`, `losing`, `machine`, `scene` | what goes wrong, and when |
+//! | `interrupted` | `dice`, `faults`, `scene` | which steps of operations were under way when faults came |
 //! | `operator` | `cells`, `coordinator`, `dice`, `scene` | who has ranges handed over, and cells leave |
-//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `linear`, `losing`, `machine`, `net`, `operator`, `process`, `scene`, `trace` | one run, and what must be true of it |
+//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `interrupted`, `linear`, `losing`, `machine`, `net`, `operator`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 
 mod below;
@@ -69,6 +70,7 @@ mod dice;
 mod driver;
 mod faults;
 mod history;
+mod interrupted;
 mod linear;
 mod losing;
 mod machine;
@@ -84,4 +86,5 @@ mod worker;
 mod world;
 
 pub use faults::{BELOW, KINDS, Kind};
+pub use interrupted::{Interrupted, STEPS, Step};
 pub use world::{Report, Wanted, run};

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 use clap::Parser;
+use sim::{BELOW, Interrupted, KINDS, Kind, STEPS};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         (None, None) => (0, 100),
     };
     let (start, mut failed) = (Instant::now(), 0);
+    let mut interrupted = Interrupted::default();
     let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 14], [u64::MAX; 2]);
     for seed in from..until {
         let report = sim::run(seed, cli.wanted());
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         for (kind, count) in report.faults {
             *faults.entry(kind).or_insert(0) += count;
         }
+        interrupted.add_all(&report.interrupted);
         let [left, stayed] = report.left;
         let counts = [1, report.requests, report.answered, report.promotions, left, stayed];
         let [moves, learned, divided, replaced, united] = report.moves;
@@ -83,6 +86,12 @@ fn main() -> ExitCode {
     let [least_s, least_requests] = least;
     println!("each run has {least_s} s of simulated time and {least_requests} requests at least");
     println!("faults: {faults:?}");
+    for step in STEPS {
+        let below = BELOW.iter().filter(|_| cli.tier);
+        let kinds = KINDS.iter().chain(below).filter(|kind| **kind != Kind::Jump || !cli.tier);
+        let count = |kind: &Kind| format!("{kind:?} {}", interrupted.count(step, *kind));
+        println!("during {step:?}: {}", kinds.map(count).collect::<Vec<_>>().join(", "));
+    }
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

@@ -56,6 +56,8 @@ pub(crate) enum Event {
     Start(Life),
     /// The next fault begins.
     Fault,
+    /// A fault comes because a step of an operation has begun.
+    Interrupt,
     /// A fault ends, by its number.
     Mend(u64),
     /// An operator wants something of the ring.

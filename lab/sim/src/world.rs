@@ -25,6 +25,7 @@ use crate::coordinator::Coordinator;
 use crate::dice::Dice;
 use crate::faults::{self, BELOW, Faults, KINDS, Kind};
 use crate::history::{Answer, Ask, Entry, History};
+use crate::interrupted::{Interrupted, Interrupting};
 use crate::linear::{Found, search};
 use crate::losing;
 use crate::machine::{Machine, started};
@@ -96,6 +97,8 @@ pub struct Report {
     pub simulated_ns: u64,
     /// How often each kind of fault came.
     pub faults: BTreeMap<Kind, u64>,
+    /// The same by the steps of operations that were under way.
+    pub interrupted: Interrupted,
     /// Primaries that were replaced.
     pub promotions: u64,
     /// Copies that were left when a primary was replaced, and those of them that were still in sync
@@ -146,6 +149,9 @@ struct World {
     clients: Vec<Client>,
     history: History,
     faults: Faults,
+    interrupted: Interrupted,
+    /// Of the operator's orders.
+    interrupting: Interrupting,
     operator: Option<Operator>,
     names: Arc<[String]>,
     steps_max: u64,
@@ -278,6 +284,8 @@ impl World {
             clients,
             history,
             faults,
+            interrupted: Interrupted::default(),
+            interrupting: Interrupting::new(seed),
             operator,
             names,
             steps_max,
@@ -298,6 +306,9 @@ impl World {
             self.happens(event);
         }
         self.faults.ambush(&mut self.cells, &mut self.scene);
+        if self.operator.is_some() && self.phase == Phase::Faults {
+            self.interrupting.look(self.cells.coordinator.map(), &mut self.scene);
+        }
         let found = [&self.cells.fault, &self.cells.coordinator.fault, &self.history.repeated];
         let found = found.into_iter().flatten().next().cloned();
         if let Some(fault) = found {
@@ -347,7 +358,14 @@ impl World {
             Event::MapComes(cell, version) => cells.take_map(cell, version, scene),
             Event::MapFetched(cell, version) => cells.take_any_map(cell, version, scene),
             Event::Start(life) => cells.say_started(life, scene),
-            Event::Fault => faults.begin(cells, scene),
+            Event::Fault | Event::Interrupt => {
+                let map = cells.coordinator.map().clone();
+                let came = match event {
+                    Event::Fault => faults.begin(cells, scene),
+                    _ => faults.interrupt(cells, scene),
+                };
+                came.into_iter().for_each(|kind| self.interrupted.add(kind, &map));
+            }
             Event::Mend(number) => faults.mend(number, cells, scene),
             Event::Order => {
                 let is_over = self.phase != Phase::Faults;
@@ -661,6 +679,7 @@ impl World {
             answered: answered as u64,
             simulated_ns: self.scene.now_ns,
             faults: self.faults.counts,
+            interrupted: self.interrupted,
             promotions: self.cells.coordinator.promotions,
             left: self.cells.coordinator.left,
             moves: self.cells.coordinator.moves,

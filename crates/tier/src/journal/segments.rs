@@ -652,7 +652,8 @@ fn is_whole(file: &dyn File, bytes: u32) -> bool {
 /// What the names of segments begin with.
 const NAME: &str = "segment-";
 
-fn name_of(number: u32) -> String {
+/// The name of the file of this number; that of the segment in it is another one.
+pub(super) fn name_of(number: u32) -> String {
     format!("{NAME}{number:05}")
 }
 

@@ -10,7 +10,7 @@ use faulty::disk::{Fault, SimDisk};
 use backend::Fault as BackendFault;
 use base::{Facts, Refused, SLICES, SliceRange};
 use measure::rng::Rng;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use tier::{Ack, Failure, Rules, TierError};
 
 /// The names of the segments of a journal.
@@ -520,6 +520,33 @@ fn what_could_not_be_written_again_is_promised_to_nobody() {
         cell.begin_whole(call);
     }
     assert!((1..syncs).contains(&failed), "{failed}");
+}
+
+/// The segments say whose they are.
+#[test]
+fn a_journal_whose_name_is_lost_is_brought_below_where_that_is_wanted() {
+    for harm in ["remove", "change", "empty"] {
+        let mut cell = Cell::new(Config::shortest(2), 9);
+        (0..9).for_each(|key| cell.set(key, 100).expect("there is room"));
+        cell.sync();
+        cell.end();
+        let disk: Arc<dyn tier::Disk> = Arc::new(cell.disk.clone());
+        match harm {
+            "remove" => disk.remove("journal").expect("it is there"),
+            "change" => cell.disk.flip("journal", 9),
+            _ => disk.open("journal").and_then(|it| it.set_bytes(0)).expect("it is there"),
+        }
+        let on = (&cell.disk, &cell.backend);
+        let refused = begin(on, &cell.config, &cell.given).err().expect("it has no name");
+        let text = refused.to_string();
+        assert!(text.contains("the file journal") && text.contains("--tier-salvage"), "{text}");
+        let config = Config { salvages: true, ..cell.config };
+        cell.life = begin(on, &config, &cell.given).expect("its segments are there");
+        assert_eq!(cell.life.tier.dirty(), 0, "all of it is below");
+        cell.check();
+        cell.begin_again();
+        cell.check();
+    }
 }
 
 #[test]

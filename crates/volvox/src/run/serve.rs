@@ -110,10 +110,14 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
         }
     }
     end.join().unwrap_or_else(|panic| resume_unwind(panic));
+    drop(member);
+    let ended = tier.map_or(Ok(()), TierThreads::end);
     if begins_again {
-        drop((member, tier, launch));
+        ended.into_iter().for_each(drop);
+        drop(launch);
         return Err(format!("cannot begin again: {}", program?.begin_again()).into());
     }
+    ended?;
     Ok(0)
 }
 

@@ -131,7 +131,7 @@ impl Below {
             );
             clock.expiry().set(recovered.clock_s(), now.mono_ns);
         }
-        say(&recovered, path, settings.salvage);
+        say(&recovered, path, (settings.salvage, settings.adopt));
         let is_journal_set = loaded.is_set("tier.journal");
         Ok(Some(Self { recovered, is_journal_set, _memory: grant }))
     }
@@ -181,7 +181,7 @@ impl Below {
 }
 
 /// Logs what was found in the directory at `path`.
-fn say(recovered: &Recovered, path: &Path, salvages: bool) {
+fn say(recovered: &Recovered, path: &Path, (salvages, adopts): (bool, bool)) {
     let found = recovered.summary();
     if found.is_adopted {
         tracing::warn!(
@@ -189,6 +189,9 @@ fn say(recovered: &Recovered, path: &Path, salvages: bool) {
              one had not written back is gone",
             path.display()
         );
+    }
+    if adopts && !found.is_adopted {
+        tracing::warn!("tier.adopt is set, and there was nothing to adopt: leave it out");
     }
     match found.is_new {
         true => tracing::info!("tier {}: a new journal", path.display()),
@@ -287,6 +290,21 @@ impl TierThreads {
     fn start(&mut self, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
         self.threads.push(thread::Builder::new().name(name.to_owned()).spawn(run)?);
         Ok(())
+    }
+}
+
+impl TierThreads {
+    /// Ends them, and syncs the journal a last time.
+    ///
+    /// # Errors
+    /// Where the disk has refused: what was answered may not be there after the next start.
+    pub(super) fn end(self) -> Result<(), String> {
+        let tiered = self.tiered.clone();
+        drop(self);
+        let why = tiered.tier().report().failure;
+        let why = why.or_else(|| tiered.tier().is_behind().then(|| "it was not synced".to_owned()));
+        let lost = |why| format!("the journal does not have all that was answered: {why}");
+        why.map_or(Ok(()), |why| Err(lost(why)))
     }
 }
 

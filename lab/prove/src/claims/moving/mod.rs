@@ -4,3 +4,4 @@ pub mod cells;
 pub mod discovery;
 pub mod kills;
 pub mod pause;
+pub mod simulator;

@@ -11,7 +11,7 @@ use crate::lab::Lab;
 use measure::exec::{Exec, Running, Said, tail};
 
 /// Seeds, in the quick and the full form, and those of one claim about runs of [`MINUTES`].
-const SEEDS: [u64; 2] = [200, 10_000];
+pub(in crate::claims) const SEEDS: [u64; 2] = [200, 10_000];
 const LONG_SEEDS: [u64; 2] = [2, 125];
 /// How long the long runs are in simulated time, and how many requests each has at least.
 const MINUTES: u64 = 10;
@@ -63,12 +63,12 @@ fn run_long<const PART: u64>(lab: &Lab) -> Result<Measured> {
     judge(said.iter().map(outcome), seeds)
 }
 
-fn outcome(said: &Said) -> (bool, &str) {
+pub(in crate::claims) fn outcome(said: &Said) -> (bool, &str) {
     (said.status.success(), said.output.as_str())
 }
 
 /// What the simulator says of `seeds`, of which each core runs a part.
-fn said(lab: &Lab, seeds: Range<u64>, options: &[&str]) -> Result<Vec<Said>> {
+pub(in crate::claims) fn said(lab: &Lab, seeds: Range<u64>, options: &[&str]) -> Result<Vec<Said>> {
     let cargo = Exec::new("cargo").cwd(lab.repo().root());
     lab.detail("build");
     // Optimised without the long link of a release.
@@ -104,7 +104,10 @@ fn is_long(output: &str) -> bool {
 }
 
 /// What the parts said: whether each ended well, and its output.
-fn judge<'a>(parts: impl Iterator<Item = (bool, &'a str)>, seeds: u64) -> Result<Measured> {
+pub(in crate::claims) fn judge<'a>(
+    parts: impl Iterator<Item = (bool, &'a str)>,
+    seeds: u64,
+) -> Result<Measured> {
     let (mut runs, mut failed, mut details) = (0, 0, Vec::new());
     for (is_well, output) in parts {
         let Some(line) = output.lines().find(|line| line.contains(" runs in ")) else {
