@@ -31,7 +31,7 @@ type Options struct {
 	histories, ops, rate, faults             int
 	seed                                     int64
 	atWill, asJSON, verbose, inside, divides bool
-	first                                    bool
+	first, moves                             bool
 }
 
 func parse() *Options {
@@ -53,6 +53,8 @@ func parse() *Options {
 	flag.Int64Var(&o.seed, "seed", 0, "what faults and requests are drawn from (default: the time)")
 	flag.BoolVar(&o.atWill, "at-will", false, "faults do not wait for copies in sync")
 	flag.BoolVar(&o.divides, "partitions", false, "run the list of partitions of five cells instead")
+	flag.BoolVar(&o.moves, "moves", false,
+		"ranges are handed over, and cells drained, before faults and while they last")
 	flag.BoolVar(&o.asJSON, "json", false, "a line of JSON for each history")
 	flag.BoolVar(&o.first, "first", false, "end after the first history that is not linearizable")
 	flag.BoolVar(&o.verbose, "verbose", false, "print each fault when it begins")
@@ -193,6 +195,9 @@ func one(options *Options, network Network, directory string, seed int64) (*Row,
 	}
 	for _, fault := range run.faults {
 		row.Faults[fault.Kind]++
+	}
+	if options.moves {
+		row.Faults["orders"] = run.moves
 	}
 	switch {
 	case len(verdict.Wrong) > 0:

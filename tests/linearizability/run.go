@@ -37,6 +37,8 @@ type Run struct {
 	failure error
 	faults  []*Fault
 	losses  *Losses
+	// Orders that were taken.
+	moves int
 }
 
 func newRun(options *Options, ring *Ring, seed int64) *Run {
@@ -196,12 +198,21 @@ func (r *Run) makeFaults() error {
 			return fmt.Errorf("the ring has not healed: %w", err)
 		}
 		fault := drawFault(r.dice, kind, len(r.ring.cells))
+		if r.options.moves {
+			r.order()
+			time.Sleep(time.Duration(r.dice.Int63n(int64(aheadMax))))
+		}
 		if err := r.begin(fault); err != nil {
 			return err
 		}
-		time.Sleep(fault.Lasts)
+		r.orders(fault.Lasts)
 		if err := r.ring.finish(fault); err != nil {
 			return err
+		}
+		if r.options.moves {
+			if err := r.allStay(); err != nil {
+				return err
+			}
 		}
 		if err := r.failed(); err != nil {
 			return err
@@ -234,8 +245,13 @@ func (r *Run) makeFaultsAtWill() error {
 			}
 		}
 		for _, fault := range faults {
-			time.Sleep(fault.Lasts)
+			r.orders(fault.Lasts)
 			if err := r.ring.finish(fault); err != nil {
+				return err
+			}
+		}
+		if r.options.moves {
+			if err := r.allStay(); err != nil {
 				return err
 			}
 		}

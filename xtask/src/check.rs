@@ -101,12 +101,14 @@ fn full(repo: &Repo, stages: &mut Stages) {
         let exec = Exec::new("cargo").args(fuzz).env("RUSTFLAGS", "--cfg fuzzing");
         exec.cwd(repo.root()).status(PART_MAX).map(passed)
     });
-    stages.run("linearizability", || {
+    let histories = |words: &[&str]| {
         tools::IP.need()?;
         let exec = Exec::new(repo.path(HISTORIES)).args(["--histories", HISTORIES_COUNT]);
         let exec = exec.arg("--volvox").arg(repo.volvox()).cwd(repo.root());
-        exec.status(PART_MAX).map(passed)
-    });
+        exec.args(words).status(PART_MAX).map(passed)
+    };
+    stages.run("linearizability", || histories(&[]));
+    stages.run("linearizability while ranges move", || histories(&["--moves"]));
     stages.run("power cuts", || prove::power_cuts().map(|()| passed(true)));
     stages.run("instructions per request", || {
         tools::VALGRIND.need()?;

@@ -121,6 +121,7 @@ impl Subject {
                 moving::cells::CLAIMS,
                 moving::kills::CLAIMS,
                 moving::simulator::CLAIMS,
+                moving::rules::CLAIMS,
                 moving::discovery::CLAIMS,
             ],
         };

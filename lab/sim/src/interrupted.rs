@@ -1,5 +1,5 @@
 //! Which steps of which operations were under way when faults came; and faults that come because a
-//! step has begun: most steps take some milliseconds, which others would seldom meet.
+//! step has begun: most steps take some milliseconds, which others would rarely meet.
 
 use crate::dice::Dice;
 use crate::faults::Kind;

@@ -106,6 +106,23 @@ fn a_key_that_is_touched_all_the_time_holds_up_no_other() {
     assert_eq!((cell.finds(), cell.tier.dirty()), (found, 0));
 }
 
+/// It lies before the end of what is gone through when its value is written back.
+#[test]
+fn a_touch_that_is_acknowledged_after_its_value_was_written_back_is_written_back_too() {
+    let mut cell = RingCell::new();
+    cell.is_promoted();
+    let copy = is_copied(&cell);
+    cell.leads(led(20), ring_cell::put());
+    acknowledge(&cell, &copy);
+    cell.leads(led(21), Change::Touch(77, None));
+    cell.sync();
+    cell.writes_back();
+    assert_eq!(cell.tier.dirty(), 1, "the touch is left");
+    acknowledge(&cell, &copy);
+    cell.writes_back();
+    assert_eq!((cell.finds(), cell.tier.dirty()), (Some((COPIED, 77)), 0));
+}
+
 /// The entry of the index has the place of the last touch.
 #[test]
 fn what_was_dirty_at_a_moment_is_below_though_it_is_touched_since() {

@@ -25,8 +25,8 @@ pub(in crate::claims) enum By {
     Fuzz(&'static str),
     /// Deliberate breakages of `tests/mutations`, each caught by its test.
     Breakages(&'static [&'static str]),
-    /// Histories of real processes under faults, checked for linearizability.
-    Histories,
+    /// Histories of real processes under faults, checked for linearizability, with these words.
+    Histories(&'static [&'static str]),
 }
 
 /// A part of a claim.
@@ -64,7 +64,7 @@ impl Part {
                 let is_there = is_file(&format!("fuzz/fuzz_targets/{target}.rs"));
                 (!is_there).then(|| format!("there is no fuzz target {target}"))
             }
-            By::Histories => (!is_file(HISTORIES)).then(|| format!("there is no {HISTORIES}")),
+            By::Histories(_) => (!is_file(HISTORIES)).then(|| format!("there is no {HISTORIES}")),
             By::Breakages([]) => Some("no breakage is named".to_owned()),
             By::Breakages(names) => {
                 let table = lab.repo().path("tests/mutations/mutations.toml");
@@ -82,7 +82,7 @@ impl Part {
         if let By::Fuzz(target) = self.by {
             return fuzz(lab, target, size);
         }
-        let most = if let By::Histories = self.by { HISTORIES_MAX } else { PART_MAX };
+        let most = if let By::Histories(_) = self.by { HISTORIES_MAX } else { PART_MAX };
         let measured = all(lab, String::new(), self.commands(lab)?, most)?;
         Ok(measured.details)
     }
@@ -104,10 +104,10 @@ impl Part {
                 let exec = exec.env("SHUTTLE_SILENCE_WARNINGS", "1");
                 vec![apart(lab.repo(), exec, "shuttle", "--cfg shuttle")]
             }
-            By::Histories => {
+            By::Histories(words) => {
                 tools::IP.need()?;
                 let exec = Exec::new(lab.repo().path(HISTORIES)).args(["--histories", &size]);
-                vec![exec.arg("--volvox").arg(lab.repo().volvox())]
+                vec![exec.args(words).arg("--volvox").arg(lab.repo().volvox())]
             }
             By::Fuzz(_) => Vec::new(),
             By::Breakages(names) => {
@@ -124,7 +124,7 @@ impl Part {
                 format!("{target}: {size}")
             }
             By::Breakages(names) => format!("{} breakages", names.len()),
-            By::Histories => format!("histories: {size}"),
+            By::Histories(_) => format!("histories: {size}"),
         }
     }
 }

@@ -4,4 +4,5 @@ pub mod cells;
 pub mod discovery;
 pub mod kills;
 pub mod pause;
+pub mod rules;
 pub mod simulator;

@@ -36,7 +36,7 @@ const BREAKAGES: &[&str] = &[
     "a change is acknowledged before the copies have it",
     "a primary answers when its lease has ended",
 ];
-const HISTORIES: &[Part] = &[Part { by: By::Histories, variable: "", sizes: [10, 100] }];
+const HISTORIES: &[Part] = &[Part { by: By::Histories(&[]), variable: "", sizes: [10, 100] }];
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
