@@ -116,14 +116,7 @@ impl Subject {
                 tier::reads::CLAIMS,
                 tier::tests::CLAIMS,
             ],
-            Self::Move => &[
-                moving::pause::CLAIMS,
-                moving::cells::CLAIMS,
-                moving::kills::CLAIMS,
-                moving::simulator::CLAIMS,
-                moving::rules::CLAIMS,
-                moving::discovery::CLAIMS,
-            ],
+            Self::Move => moving::THEMES,
         };
         themes.concat()
     }

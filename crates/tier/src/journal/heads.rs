@@ -18,15 +18,6 @@ pub(super) struct Heads {
     pub(super) lost: Vec<String>,
 }
 
-/// The name of the journal of these files, by the first head that can be read.
-pub(super) fn name_in(disk_of: &Arc<dyn Disk>, segments: &[String]) -> Option<JournalId> {
-    segments.iter().find_map(|name| {
-        let mut head = [0; SEGMENT_HEAD_BYTES];
-        disk_of.open(name).and_then(|file| file.read_at(0, &mut head)).ok()?;
-        SegmentHead::decode(&head).map(|head| head.journal)
-    })
-}
-
 /// Reads the heads of these files. One that cannot be read is guessed from what lies after it,
 /// where what is corrupt is passed over.
 pub(super) fn heads(

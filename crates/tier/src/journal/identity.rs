@@ -1,9 +1,10 @@
 //! The file that names the journal, and why a journal cannot be used.
 
-use super::format::JournalId;
+use super::format::{JournalId, SEGMENT_HEAD_BYTES, SegmentHead};
 use crate::disk::Disk;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// The file that names the journal.
 pub(crate) const IDENTITY: &str = "journal";
@@ -66,11 +67,50 @@ pub(crate) fn disk(what: impl Into<String>) -> impl FnOnce(io::Error) -> Recover
     move |error| RecoverError::Disk { what, error }
 }
 
+/// What says how a journal is called.
+pub(crate) enum Identity {
+    /// Nothing: there is none.
+    None,
+    /// Its file.
+    Written(JournalId),
+    /// Its segments, as the file is lost.
+    OfSegments(JournalId),
+}
+
+/// How the journal on a disk is called that has files of these names, of which some are segments.
+///
+/// # Errors
+/// When nothing says so, and there are segments. `salvages`: these may say so.
+pub(crate) fn find_identity(
+    disk_of: &Arc<dyn Disk>,
+    (names, segments): (&[String], &[String]),
+    salvages: bool,
+) -> Result<Identity, RecoverError> {
+    match identity(&**disk_of, names) {
+        Ok(Some(journal)) => Ok(Identity::Written(journal)),
+        Ok(None) | Err(RecoverError::Useless(_)) if !segments.is_empty() => {
+            let named = name_in(disk_of, segments).filter(|_| salvages);
+            named.map(Identity::OfSegments).ok_or_else(|| {
+                let what = "is not there, or not what was written, and segments of it are there";
+                RecoverError::Corrupt(format!("the file {IDENTITY}, which names it, {what}"))
+            })
+        }
+        Ok(None) => Ok(Identity::None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The name of the journal of these segments, by the first head that can be read.
+fn name_in(disk_of: &Arc<dyn Disk>, segments: &[String]) -> Option<JournalId> {
+    segments.iter().find_map(|name| {
+        let mut head = [0; SEGMENT_HEAD_BYTES];
+        disk_of.open(name).and_then(|file| file.read_at(0, &mut head)).ok()?;
+        SegmentHead::decode(&head).map(|head| head.journal)
+    })
+}
+
 /// The name of the journal on a disk with files of these `names`; `None` if it has none.
-pub(crate) fn identity(
-    disk_of: &dyn Disk,
-    names: &[String],
-) -> Result<Option<JournalId>, RecoverError> {
+fn identity(disk_of: &dyn Disk, names: &[String]) -> Result<Option<JournalId>, RecoverError> {
     if !names.iter().any(|name| name == IDENTITY) {
         return Ok(None);
     }

@@ -14,12 +14,12 @@ use super::format::{
     Spot, decode_cuts, decode_slices,
 };
 use super::found::Found;
-use super::heads::{Heads, heads, name_in};
-use super::identity::{IDENTITY, RecoverError, disk, identity, write_identity};
+use super::heads::{Heads, heads};
+use super::identity::{IDENTITY, Identity, RecoverError, disk, find_identity, write_identity};
 use super::record::{TailBatch, gives_up, journaled, records};
 use super::rewritten::{AllRewritten, Rewritten};
 use super::scan::{Headed, all_batches, batches, bytes_there, heads_after, read_all, read_front};
-use super::segments::{Left, Segment, is_segment, name_of};
+use super::segments::{Left, Segment, absent_file, is_segment};
 use super::states::{CEILING_STEP, first_state};
 use super::streams::{Open, Stream};
 use super::unused::take_unused;
@@ -48,25 +48,18 @@ pub(crate) fn recover(
 ) -> Result<Found, RecoverError> {
     let names = disk_of.list().map_err(disk("the files of the tier cannot be listed"))?;
     let segments: Vec<_> = names.iter().filter(|name| is_segment(name)).cloned().collect();
-    let (mut lost_name, cannot) = (None, disk("the journal cannot be named"));
-    let journal = match identity(&**disk_of, &names) {
-        Ok(Some(journal)) => journal,
-        Ok(None) if segments.is_empty() => {
+    let cannot = disk("the journal cannot be named");
+    let (journal, lost_name) = match find_identity(disk_of, (&names, &segments), salvages)? {
+        Identity::Written(journal) => (journal, None),
+        Identity::OfSegments(journal) => {
+            write_identity(&**disk_of, journal).map_err(cannot)?;
+            (journal, Some(format!("the file {IDENTITY}; its segments say what it had")))
+        }
+        Identity::None => {
             write_identity(&**disk_of, name).map_err(cannot)?;
             let states = SliceId::all().map(|slice| first_state(first(slice))).collect();
             return Ok(Found::nothing(disk_of.clone(), name, states));
         }
-        Ok(None) | Err(RecoverError::Useless(_)) if !segments.is_empty() => {
-            let journal = name_in(disk_of, &segments).filter(|_| salvages).ok_or_else(|| {
-                let what = "is not there, or not what was written, and segments of it are there";
-                RecoverError::Corrupt(format!("the file {IDENTITY}, which names it, {what}"))
-            })?;
-            write_identity(&**disk_of, journal).map_err(cannot)?;
-            lost_name = Some(format!("the file {IDENTITY}; its segments say what it had"));
-            journal
-        }
-        Ok(None) => name,
-        Err(error) => return Err(error),
     };
     // What an earlier process has made and not synced is there, but it may not survive.
     disk_of.sync_directory().map_err(disk("the names of the files cannot be made durable"))?;
@@ -371,21 +364,13 @@ impl<'a> Reading<'a> {
         let cuts = self.cuts.values().filter(|at| at.offset as usize > SEGMENT_HEAD_BYTES);
         let cuts = cuts.map(|at| at.segment).filter(|number| *number >= self.oldest);
         missing.extend(cuts.filter(|number| !is_there(*number)));
-        let absent = self.absent_file();
+        let names = self.segments.iter().map(|it| &it.name);
+        let absent = absent_file(names.chain(self.free.iter().map(|(name, _)| name)));
         let what = |number| match &absent {
             Some(name) => format!("segment number {number} is missing, and the file {name}"),
             None => format!("segment number {number} is missing: no file has a head that says so"),
         };
         missing.into_iter().try_for_each(|number| self.corrupt(what(number)))
-    }
-
-    /// The first file of a segment that is not there, though a later one is.
-    fn absent_file(&self) -> Option<String> {
-        let names = self.segments.iter().map(|it| &it.name);
-        let names: Vec<_> = names.chain(self.free.iter().map(|(name, _)| name)).collect();
-        let is_there = |name: &String| names.contains(&name);
-        let last = names.iter().max()?;
-        (0..).map(name_of).take_while(|name| name <= *last).find(|name| !is_there(name))
     }
 
     /// Each slice has a state: where all segments are there that hold one, it has.

@@ -653,8 +653,16 @@ fn is_whole(file: &dyn File, bytes: u32) -> bool {
 const NAME: &str = "segment-";
 
 /// The name of the file of this number; that of the segment in it is another one.
-pub(super) fn name_of(number: u32) -> String {
+fn name_of(number: u32) -> String {
     format!("{NAME}{number:05}")
+}
+
+/// The first file of a segment that is not there, though one of these, a later one, is.
+pub(super) fn absent_file<'a>(names: impl Iterator<Item = &'a String>) -> Option<String> {
+    let names: Vec<_> = names.collect();
+    let last = names.iter().max()?;
+    let all = (0..).map(name_of).take_while(|name| name <= *last);
+    all.into_iter().find(|name| !names.contains(&name))
 }
 
 /// Whether a file is a segment.

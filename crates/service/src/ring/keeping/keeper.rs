@@ -323,25 +323,9 @@ impl Keeper {
             self.exchanging.retain(|it| it.range != before.id);
         }
         let leads = range.primary == self.ring.identity.cell;
-        let has_led = befores.iter().any(|it| matches!(it.part, Some(Part::Primary { .. })));
-        match self.ring.below() {
-            below if change != PartChange::BeginsEmpty => {
-                if below.is_some() {
-                    self.turning.begin(range.id, has_led != leads);
-                }
-                if below.is_some() && has_led && !leads {
-                    self.emptying.begin_older(range.slices(), range.epoch);
-                }
-            }
-            Some(below) if leads && range.is_recovered && !had_part => {
-                recover(range, below, &self.ring);
-            }
-            below if had_part || below.is_some() => {
-                let (engine, pin) = self.worker.engine();
-                engine.set_role(pin, range.slices(), Role::Copy);
-                self.emptying.begin(range.slices());
-            }
-            _ => {}
+        match change {
+            PartChange::BeginsEmpty => self.begins_empty(range, had_part),
+            _ => self.keeps_what_it_has(range, befores),
         }
         match wanted {
             Some(part) => self.parts.insert(range.id, part),
@@ -354,6 +338,35 @@ impl Keeper {
         } else if leads && range.epoch > 1 {
             // Others have led it, and have given numbers that nobody knows any more.
             self.jump(range, self.ring.random() % RANDOM_JUMP_MAX);
+        }
+    }
+
+    /// What this cell has of `range`, if it `had_part`, is of no use. But one that leads it where
+    /// the ring recovers it begins with its journal.
+    fn begins_empty(&mut self, range: &Range, had_part: bool) {
+        let leads = range.primary == self.ring.identity.cell;
+        match self.ring.below() {
+            Some(below) if leads && range.is_recovered && !had_part => {
+                recover(range, below, &self.ring);
+            }
+            below if had_part || below.is_some() => {
+                let (engine, pin) = self.worker.engine();
+                engine.set_role(pin, range.slices(), Role::Copy);
+                self.emptying.begin(range.slices());
+            }
+            _ => {}
+        }
+    }
+
+    /// This cell keeps what it has of `range`, which may be in other logs than what comes now.
+    fn keeps_what_it_has(&mut self, range: &Range, befores: &[Before]) {
+        let leads = range.primary == self.ring.identity.cell;
+        let has_led = befores.iter().any(|it| matches!(it.part, Some(Part::Primary { .. })));
+        if self.ring.below().is_some() {
+            self.turning.begin(range.id, has_led != leads);
+            if has_led && !leads {
+                self.emptying.begin_older(range.slices(), range.epoch);
+            }
         }
     }
 

@@ -6,3 +6,15 @@ pub mod kills;
 pub mod pause;
 pub mod rules;
 pub mod simulator;
+
+use crate::claim::Claim;
+
+/// All of them, in the order of the report.
+pub const THEMES: &[&[Claim]] = &[
+    pause::CLAIMS,
+    cells::CLAIMS,
+    kills::CLAIMS,
+    simulator::CLAIMS,
+    rules::CLAIMS,
+    discovery::CLAIMS,
+];
