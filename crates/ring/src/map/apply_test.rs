@@ -8,6 +8,7 @@ use super::ring_map::{Map, ORDERED_MAX};
 use crate::ids::{CellId, Incarnation, RangeId};
 use proptest::prelude::{Just, Strategy, any, prop_oneof, proptest};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 fn started(incarnation: u64) -> Started {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
@@ -729,4 +730,22 @@ proptest! {
             }
         }
     }
+}
+
+/// As it is sent, and kept: also where each range has changed often, and is to move.
+#[test]
+fn a_map_of_a_thousand_cells_has_300_kilobytes_at_most() {
+    let mut map = Map::new(u64::MAX, 1_000, 2);
+    for token in 0..1_000_u64 {
+        let at = |port| SocketAddr::from(([10, 255, (token / 250) as u8, token as u8 % 250], port));
+        let addresses = Addresses { control: at(11_311), links: at(11_411), clients: at(11_211) };
+        let (token, started) = (u64::MAX - token, Started::new(Incarnation(9), addresses));
+        map.apply(&Command::Join { token, started });
+    }
+    for range in &mut map.ranges {
+        (range.epoch, range.config, range.home) = (1_000, 100_000, Some(CellId(1_000)));
+    }
+    let bytes = serde_json::to_vec(&map).expect("it is data").len();
+    assert_eq!((map.ranges.len(), map.fault()), (1_000, None));
+    assert!(bytes <= 300_000, "{bytes}");
 }

@@ -28,6 +28,10 @@ fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
+fn is_zero(version: &u64) -> bool {
+    *version == 0
+}
+
 /// Slices that have the same owner and the same copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Range {
@@ -46,10 +50,13 @@ pub struct Range {
     /// Who has all that was acknowledged, besides the primary.
     pub copies: Vec<CellId>,
     /// Who is on the way to be a copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learner: Option<CellId>,
     /// The version of the map in which it began to learn.
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub learner_since: u64,
     /// How often its last copy was lost, and it began again empty.
+    #[serde(default, skip_serializing_if = "is_none")]
     pub losses: u32,
     /// Whether its primary has begun this epoch with what its journal has: its earlier life, in
     /// which it was in sync, had ended.
