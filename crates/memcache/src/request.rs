@@ -134,6 +134,8 @@ pub enum Request<'a> {
     Watch(Words<'a>),
     /// `config get cluster`: the cells that a client may connect to, as ElastiCache answers that.
     ConfigCluster,
+    /// `cellcycle`, in any case of letters: a command of CellCycle, for a cell of a ring.
+    CellCycle(Words<'a>),
     /// `refresh_certs`: read the TLS certificates again. A server without TLS does not know it.
     RefreshCerts {
         /// Whether the client wants no reply.

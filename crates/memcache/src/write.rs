@@ -129,6 +129,7 @@ fn write_operation(request: &Request<'_>, out: &mut Vec<u8>) {
             write_lru(command, Line::new("lru", out)).noreply(noreply).end();
         }
         Request::ConfigCluster => Line::new("config get cluster", out).end(),
+        Request::CellCycle(words) => Line::new("cellcycle", out).words(words).end(),
         Request::RefreshCerts { noreply } => {
             Line::new("refresh_certs", out).noreply(noreply).end();
         }

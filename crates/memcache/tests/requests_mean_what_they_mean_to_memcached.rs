@@ -2,7 +2,7 @@
 
 use memcache::{
     CrawlerCommand, Direction, Key, Limits, LruCommand, MetaArgs, MetaMode, Parsed, Request,
-    SlabsCommand, Store, StoreVerb, parse,
+    SlabsCommand, Store, StoreVerb, Words, parse,
 };
 
 fn key(bytes: &[u8]) -> Key<'_> {
@@ -143,6 +143,9 @@ fn administration() {
     assert_reads("shutdown graceful", Request::Shutdown { graceful: true });
     assert_reads("refresh_certs", Request::RefreshCerts { noreply: false });
     assert_reads("config get cluster", Request::ConfigCluster);
+    for words in ["cellcycle map 7", "CELLCYCLE map 7", "CellCycle map 7"] {
+        assert_reads(words, Request::CellCycle(Words::new(b" map 7")));
+    }
     for (command, want) in [
         ("enable", CrawlerCommand::Enable),
         ("disable", CrawlerCommand::Disable),

@@ -66,7 +66,7 @@ pub(crate) fn administrate(
         Request::Lru { noreply, .. } => (reply::OK, *noreply),
         Request::Watch(_) => (reply::WATCH_DISABLED, false),
         // As memcached: there is no cluster.
-        Request::ConfigCluster => (Refusal::UnknownCommand.line(), false),
+        Request::ConfigCluster | Request::CellCycle(_) => (Refusal::UnknownCommand.line(), false),
         Request::RefreshCerts { noreply } => (Refusal::UnknownCommand.line(), *noreply),
         request => unreachable!("{request:?} is executed before this"),
     };

@@ -46,6 +46,7 @@ pub(super) fn parse(text: &[u8]) -> Understood<'_> {
             (Some(b"get"), Some(b"cluster"), None) => Ok(Request::ConfigCluster),
             _ => Err(Refusal::UnknownCommand),
         },
+        _ if command.eq_ignore_ascii_case(b"cellcycle") => Ok(Request::CellCycle(words)),
         b"refresh_certs" => Ok(Request::RefreshCerts { noreply }),
         _ if words.last().is_some_and(|word| word.starts_with(b"HTTP/")) => Err(Refusal::Http),
         _ => Err(Refusal::UnknownCommand),

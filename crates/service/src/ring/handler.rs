@@ -10,14 +10,16 @@
 //! batch ends, unless it is a read by a fence.
 
 use super::cell::{Mail, RingCell};
+use super::cellcycle::{self, Asked};
 use super::discovery;
+use super::job::Origin;
 use super::links::{Link, LinkHandler, RingConnection, Role};
 use super::report::report;
 use super::requests::clients;
 use super::requests::{Executor, Subject, subject};
 use super::worker::RingWorker;
 use base::{Now, SliceId};
-use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, expiry};
+use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, Words, expiry};
 use peer::{Frame, Purpose};
 use ring::CellId;
 use session::{
@@ -77,6 +79,34 @@ impl LinkHandler for RingService {
 
     fn notes(&self, cell: CellId, what: &dyn Display) {
         self.worker.notes(cell, what);
+    }
+}
+
+impl RingService {
+    /// Answers a command of CellCycle, or has its client wait.
+    fn cellcycle(
+        &mut self,
+        now: Now,
+        conn: &mut Conn,
+        words: Words<'_>,
+        ticket: Ticket,
+        reply: &mut Reply,
+    ) -> Outcome {
+        let (ring, is_trusted) = (self.worker.ring().clone(), conn.authenticated);
+        match cellcycle::answer(&ring, words, is_trusted, reply.bytes_mut()) {
+            Asked::Answered => Outcome::Done,
+            Asked::Watches(version) => {
+                if self.worker.jobs.finishing.watching.add(ticket, version) {
+                    return Outcome::Pending;
+                }
+                cellcycle::map(&ring.map(), reply.bytes_mut());
+                Outcome::Done
+            }
+            Asked::Ends => {
+                let shutdown = Request::Shutdown { graceful: false };
+                self.worker.service_mut().call(now, conn, &shutdown, ticket, reply)
+            }
+        }
     }
 }
 
@@ -146,6 +176,7 @@ impl Handler for RingService {
                 discovery::answer(&self.worker.ring().map(), reply.bytes_mut());
                 Outcome::Done
             }
+            Subject::CellCycle(words) => self.cellcycle(now, conn, words, ticket, reply),
             Subject::All { .. } if !self.worker.ring().cell.options().allow_flush => {
                 self.worker.service_mut().call(now, conn, request, ticket, reply)
             }
@@ -260,6 +291,9 @@ impl Handler for RingService {
         let Waited::Ticket(ticket) = waited else {
             return self.worker.service_mut().overdue(now, waited, reply);
         };
+        if self.worker.jobs.finishing.watching.remove(*ticket) {
+            return cellcycle::map(&self.worker.ring().map(), reply.bytes_mut());
+        }
         let line = self.worker.jobs.overdue(*ticket);
         reply.bytes_mut().extend_from_slice(line.as_bytes());
     }
@@ -281,6 +315,12 @@ impl Handler for RingService {
                 self.worker.streams.adopt(&mut self.worker.jobs.orders);
                 self.worker.jobs.end_useless_links(&[]);
                 self.worker.jobs.ask_others();
+                let map = self.worker.ring().map();
+                let jobs = &mut self.worker.jobs;
+                let watched = cellcycle::newer_map(&map, &mut jobs.finishing.watching);
+                watched
+                    .iter()
+                    .for_each(|(ticket, text)| jobs.finish(Origin::Client(*ticket), text));
                 self.worker.tend(now);
             }
             Mail::Flushed(id, outcome) => self.worker.jobs.flushed(id, outcome),

@@ -24,12 +24,14 @@
 //! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
 //! | `keeping` | `cell`, `copies`, `flushed`, `jump`, `retries`, `routes`, `terms` | what follows from a new map |
 //! | `worker` | `cell`, `links`, `not_now`, `requests`, `retries` | the jobs and streams of one worker |
+//! | `cellcycle` | `cell`, `requests` | the commands of CellCycle |
 //! | `discovery` | nothing | `config get cluster` |
 //! | `orders` | `cell` | what an operator wants, in words |
 //! | `report` | `orders`, `cell`, `history` | `stats ring` |
-//! | `handler` | `cell`, `discovery`, `links`, `report`, `requests`, `worker` | the handler of a worker |
+//! | `handler` | `cell`, `cellcycle`, `discovery`, `job`, `links`, `report`, `requests`, `worker` | the handler of a worker |
 
 mod cell;
+mod cellcycle;
 mod copies;
 mod discovery;
 mod flushed;

@@ -158,6 +158,42 @@ fn a_spare_gets_its_share_while_clients_go_on() {
     assert!(of_spare.count() > 0);
 }
 
+/// What a client that finds the cells by itself asks for: a newer map, as soon as there is one.
+#[test]
+fn a_client_waits_for_a_newer_map() {
+    let ring = Ring::start("watched");
+    let map = |client: &mut Client| {
+        let head = client.line();
+        let version = head.strip_prefix("MAP ").and_then(|rest| rest.split(' ').next());
+        let version: u64 =
+            version.and_then(|it| it.parse().ok()).unwrap_or_else(|| panic!("{head}"));
+        (version, serde_json::from_str::<serde_json::Value>(&client.line()).expect("a map"))
+    };
+    let mut watching = Client::connect(ring.clients[1]);
+    watching.send("CELLCYCLE MAP\r\n");
+    let (version, before) = map(&mut watching);
+    assert_eq!(before["ranges"][0]["primary"], ring.clients[0].to_string());
+    // It waits for two seconds, and is asked again: nothing else is sent meanwhile.
+    watching.send(&format!("cellcycle map {version}\r\n"));
+    assert_eq!(map(&mut watching), (version, before));
+    watching.send(&format!("cellcycle map {version}\r\n"));
+    moves(&ring, 1, 2);
+    let start = std::time::Instant::now();
+    loop {
+        let (newer, after) = map(&mut watching);
+        if after["ranges"][0]["primary"] == ring.clients[1].to_string() {
+            break assert!(newer > version);
+        }
+        assert!(start.elapsed() < DEADLINE, "{after}");
+        watching.send(&format!("cellcycle map {newer}\r\n"));
+    }
+    let mut asked = Client::connect(ring.clients[2]);
+    let first = asked.ask("cellcycle keys\r\n");
+    assert!(first.starts_with(&format!("2 {} 0:", ring.clients[1])), "{first}");
+    (0..CELLS).for_each(|_| _ = asked.line());
+    assert!(asked.ask("cellcycle scaleup\r\n").contains("authenticated"));
+}
+
 /// The same where most keys are in a bucket alone, and all that the cells have stored since is
 /// dirty: what is not written back moves with its range.
 #[test]

@@ -2,6 +2,7 @@
 //! which other parts are missing.
 
 use super::gather::{Gather, PART_BYTES_FIRST, What};
+use super::watching::Watching;
 use crate::ring::job::{GatedReply, Origin, Repeat};
 use base::{Grant, MemoryBudget, Owner};
 use memcache::reply::OUT_OF_MEMORY_WRITING as NO_MEMORY;
@@ -41,6 +42,8 @@ pub(crate) struct Finishing {
     spare: Completions,
     /// Delayed flushes that are proposed, by their numbers, and who waits for them.
     pub(crate) flushes: HashMap<u64, Option<Ticket>>,
+    /// Who waits for a newer map.
+    pub(crate) watching: Watching,
 }
 
 impl Finishing {
@@ -59,6 +62,7 @@ impl Finishing {
             completions: Completions::default(),
             spare: Completions::default(),
             flushes: HashMap::new(),
+            watching: Watching::default(),
         }
     }
 
@@ -145,6 +149,7 @@ impl Finishing {
     /// Nobody waits any more for what `conn` has asked for in several parts.
     pub(crate) fn closed(&mut self, conn: ConnId) {
         self.forget_those(|ticket| ticket.conn == conn);
+        self.watching.closed(conn);
     }
 
     /// Nobody waits any more for the request of `ticket`, if it was one in several parts.

@@ -420,7 +420,7 @@ impl Jobs {
     }
 
     #[inline]
-    fn finish(&mut self, origin: Origin, bytes: &[u8]) {
+    pub(crate) fn finish(&mut self, origin: Origin, bytes: &[u8]) {
         if let Origin::Worker { worker, number } = origin {
             return self.returning.push((worker, number, bytes.to_vec()));
         }

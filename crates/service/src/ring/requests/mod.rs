@@ -17,8 +17,10 @@ mod parked;
 mod slice_counts;
 mod target;
 mod wanted;
+mod watching;
 
 pub(super) use executor::{Executed, Executor, Leads};
 pub(super) use jobs::Jobs;
 pub(super) use parked::{Parked, Question};
 pub(super) use target::{Subject, subject};
+pub(super) use watching::Watching;

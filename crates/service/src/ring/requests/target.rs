@@ -16,6 +16,8 @@ pub(crate) enum Subject<'a> {
     Ring(Words<'a>),
     /// The cells that clients may connect to.
     Discovery,
+    /// A command of CellCycle, with these words.
+    CellCycle(Words<'a>),
     /// None: it is about the cell, or the connection.
     Cell,
 }
@@ -47,6 +49,7 @@ pub(crate) fn subject<'a>(request: &Request<'a>, scratch: &'a mut KeyScratch) ->
             if words.next() == Some(b"ring") { Subject::Ring(words) } else { Subject::Cell }
         }
         Request::ConfigCluster => Subject::Discovery,
+        Request::CellCycle(words) => Subject::CellCycle(*words),
         _ => Subject::Cell,
     }
 }
