@@ -15,7 +15,7 @@
 //! One thread flushes at a time, so at most one change of a key is on its way below.
 
 use crate::backend::{BackendError, Change, Failure};
-use crate::held::{ELSEWHERE_NS, LOST_NS, NOT_LED_NS};
+use crate::held::{ELSEWHERE_NS, First, LOST_NS, NOT_LED_NS};
 use crate::index::{Entry, Kind, Place};
 use crate::journal::{
     BATCH_HEAD_BYTES, BatchHead, BatchKind, Course, Segment, Spot, Waiting, gives_up, journaled,
@@ -71,14 +71,16 @@ struct Gathered {
     /// The groups that were gathered in this round, each by its first slice.
     groups: HashSet<usize>,
     bytes: usize,
-    /// Bytes of segments that were read.
+    /// Bytes of segments that were read, of one course.
     read: usize,
+    /// Whether a course was left because that was much.
+    is_cut: bool,
     /// Whether the next group has a round of its own.
     is_whole: bool,
     /// The first slices of the groups that rest, and where the first change of one lies in the
     /// course that is gone through.
     resting: HashSet<usize>,
-    held: Option<Spot>,
+    held: Option<First>,
     /// Whether a value goes without what has touched it since: the touch may lie before the end of
     /// a course, and is to be found by the next round.
     is_partial: bool,
@@ -87,7 +89,20 @@ struct Gathered {
 impl Gathered {
     /// Nothing yet, and nothing of what rests.
     fn new(layers: &Layers, now: Now) -> Self {
-        Self { resting: lock(&layers.held).resting(now.mono_ns), ..Self::default() }
+        let is_held = |first: &First| {
+            let named = layers.index.get(first.hash);
+            let is_same = |it: &Entry| (it.place, it.kind) == (first.place, first.kind);
+            named.as_ref().is_some_and(is_same) && !layers.index.is_partly_below(first.hash)
+        };
+        let resting = lock(&layers.held).resting(now.mono_ns, is_held);
+        Self { resting, ..Self::default() }
+    }
+
+    /// What the index has as `named` is held, in the batch that begins there.
+    fn hold(&mut self, (segment, begin): (u32, u32), hash: KeyHash, named: &Entry) {
+        let spot = Spot { segment, offset: begin };
+        let Entry { place, kind, .. } = *named;
+        self.held.get_or_insert(First { spot, hash, place, kind });
     }
 
     fn is_full(&self) -> bool {
@@ -128,7 +143,7 @@ impl Gathered {
 
     fn flushed(&self) -> Flushed {
         let (keys, bytes) = (self.changes.len() as u64, self.bytes as u64);
-        Flushed { keys, bytes, has_freed: false, has_more: self.is_full() }
+        Flushed { keys, bytes, has_freed: false, has_more: self.is_full() || self.is_cut }
     }
 
     /// Takes a change; a later one of the same key takes the place of an earlier one.
@@ -216,6 +231,8 @@ pub(crate) fn flush(
         first.map_or(u32::MAX, |segment| segment.number())
     });
     for (course, end) in ends {
+        // What one course has that others write back keeps none of the others waiting.
+        gathered.read = 0;
         let spot = gather(layers, course, end, (before_ns, now), &mut gathered);
         let held = gathered.held.take();
         match spot {
@@ -223,6 +240,8 @@ pub(crate) fn flush(
             // The other courses go on.
             Err(error) => _ = unread.get_or_insert(error),
         }
+        gathered.is_cut |= gathered.read >= READ_BYTES_MAX;
+        gathered.read = 0;
         if gathered.is_full() {
             break;
         }
@@ -426,7 +445,8 @@ fn gather(
             limit = limit.min(end.offset);
         }
         if spot.offset < limit {
-            spot.offset = gather_segment(layers, &segment, (spot.offset, limit), now, gathered)?;
+            let of = (course, &segment);
+            spot.offset = gather_segment(layers, of, (spot.offset, limit), now, gathered)?;
             if spot.offset < limit {
                 break;
             }
@@ -444,7 +464,7 @@ fn gather(
 /// Gathers from a part of a segment. Returns up to where.
 fn gather_segment(
     layers: &Layers,
-    segment: &Arc<Segment>,
+    (course, segment): (Course, &Arc<Segment>),
     (from, limit): (u32, u32),
     now: Now,
     gathered: &mut Gathered,
@@ -459,7 +479,7 @@ fn gather_segment(
         while let Some((head, payload)) = BatchHead::open(segment.seed, &bytes[taken..]) {
             let begin = at + taken as u32;
             if head.kind == BatchKind::Records
-                && !gather_batch(layers, (segment.number(), begin), payload, now, gathered)?
+                && !gather_batch(layers, (course, segment.number(), begin), payload, now, gathered)?
             {
                 return Ok(begin);
             }
@@ -489,7 +509,7 @@ fn gather_segment(
 /// Returns whether all of it is gathered.
 fn gather_batch(
     layers: &Layers,
-    (segment, begin): (u32, u32),
+    (course, segment, begin): (Course, u32, u32),
     payload: &[u8],
     now: Now,
     gathered: &mut Gathered,
@@ -513,6 +533,11 @@ fn gather_batch(
             _ => (named.place.segment, named.place.offset) == (segment, offset),
         };
         if !is_named {
+            // Once its value is below, it is to be found here: the value may lie in another course.
+            let is_touch = named.version == version && Stored::of(&effect, version).is_none();
+            if is_touch && !has(layers, course, named.place.segment) {
+                gathered.hold((segment, begin), hash, &named);
+            }
             continue;
         }
         if named.version <= layers.journal.barrier(slice) {
@@ -531,7 +556,7 @@ fn gather_batch(
             }
         }
         if gathered.resting.contains(&first) {
-            gathered.held.get_or_insert(Spot { segment, offset: begin });
+            gathered.hold((segment, begin), hash, &named);
             continue;
         }
         let Some(settled) = settled(layers, (slice, version), &effect, &named) else {
@@ -559,12 +584,19 @@ fn gather_batch(
             Err(error) if error.failure == Failure::Corrupt && !group.is_empty() => {
                 lock(&layers.held).hold(first, LOST_NS, Some(error.to_string()));
                 gathered.resting.insert(first);
-                gathered.held.get_or_insert(Spot { segment, offset: begin });
+                gathered.hold((segment, begin), hash, &named);
             }
             done => done?,
         }
     }
     Ok(true)
+}
+
+/// Whether a segment is one of a course. In a cell alone nothing depends on that: what is written
+/// back of a value has all touches that its course was gone through with.
+fn has(layers: &Layers, course: Course, segment: u32) -> bool {
+    let found = || layers.journal.segment_from(course, segment);
+    layers.ring.is_none() || found().is_some_and(|found| found.number() == segment)
 }
 
 /// What may be written back now of a key that the index has as `named`: that, or where only what

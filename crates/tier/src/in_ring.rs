@@ -2,7 +2,7 @@
 
 use crate::floors::Floors;
 use crate::led::Led;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 use base::{SliceId, SliceRange, Version};
 use effects::{Lanes, Level};
 use std::sync::{Arc, OnceLock};
@@ -22,7 +22,8 @@ pub struct WrittenBack {
 struct Range {
     slices: SliceRange,
     level: Level,
-    /// How often they were to be led below, and as of which of these times they are.
+    /// The number of the last time that they were to be led below, and that of the last time as of
+    /// which they are. No number is used twice, also where they were left in between.
     wanted: u64,
     led: u64,
 }
@@ -54,6 +55,8 @@ pub(crate) struct InRing {
     below: Mutex<Vec<Below>>,
     /// What this cell leads: a few ranges.
     ranges: Mutex<Vec<Range>>,
+    /// How often any was to be led below.
+    wanted: AtomicU64,
 }
 
 impl InRing {
@@ -67,6 +70,7 @@ impl InRing {
             written_back: Mutex::new(Vec::new()),
             below: Mutex::new(Vec::new()),
             ranges: Mutex::new(Vec::new()),
+            wanted: AtomicU64::new(0),
         }
     }
 
@@ -128,7 +132,7 @@ impl InRing {
     pub(crate) fn lead(&self, slices: SliceRange, level: Level) {
         let mut ranges = lock(&self.ranges);
         ranges.retain(|range| !range.slices.overlaps(slices));
-        ranges.push(Range { slices, level, wanted: 1, led: 0 });
+        ranges.push(Range { slices, level, wanted: self.next_wanted(), led: 0 });
         self.led.set(slices, Some(level));
     }
 
@@ -142,7 +146,11 @@ impl InRing {
     pub(crate) fn lead_again(&self) {
         let mut ranges = lock(&self.ranges);
         let done = ranges.iter_mut().filter(|range| range.led == range.wanted);
-        done.for_each(|range| range.wanted += 1);
+        done.for_each(|range| range.wanted = self.next_wanted());
+    }
+
+    fn next_wanted(&self) -> u64 {
+        self.wanted.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// What is to be led below, under a lease: the slices, and a number for

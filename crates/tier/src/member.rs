@@ -209,6 +209,19 @@ impl Member<'_> {
         self.layers.journal.has_written(ends)
     }
 
+    /// Whether everything up to these ends of the logs is durable.
+    #[must_use]
+    pub fn is_durable(&self, ends: &[u64]) -> bool {
+        let journal = &self.layers.journal;
+        (0..).zip(ends).all(|(lane, end)| *end <= journal.durable(lane))
+    }
+
+    /// Whether nothing is journaled any more, as the disk has refused for good.
+    #[must_use]
+    pub fn has_failed(&self) -> bool {
+        self.layers.journal.failure().is_some()
+    }
+
     /// The ends of the logs of what this cell copies.
     #[must_use]
     pub fn copied_ends(&self) -> Vec<u64> {

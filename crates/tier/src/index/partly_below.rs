@@ -28,6 +28,11 @@ impl PartlyBelow {
         known.insert(hash, version);
     }
 
+    /// Whether anything is known of the key.
+    pub(super) fn has(&self, hash: KeyHash) -> bool {
+        lock(&self.0).contains_key(&hash)
+    }
+
     /// Up to which version the key is below, if that is `version` or a later one. It is forgotten.
     pub(super) fn take(&self, hash: KeyHash, version: Version) -> Option<Version> {
         let mut known = lock(&self.0);

@@ -219,6 +219,11 @@ impl Index {
         }
     }
 
+    /// Whether a key that was changed since is known to be below as of some version.
+    pub fn is_partly_below(&self, hash: KeyHash) -> bool {
+        self.partly_below.has(hash)
+    }
+
     /// The record at `place`, which the entry of a key names, has the value as of `version`. If it
     /// is known to be below as of that version or a later one, only touches are left: the entry
     /// says so from now on. Returns whether that is so.

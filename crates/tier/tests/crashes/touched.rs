@@ -160,3 +160,36 @@ fn a_copy_does_not_keep_a_value_that_is_below_and_was_touched_since() {
     cell.is_promoted();
     assert_eq!(cell.finds(), None, "the value is one of what lies below");
 }
+
+/// A value that was led, and its touch that was copied since: the touch comes first where courses
+/// are gone through, and stays to be found.
+#[test]
+fn a_touch_is_found_though_its_value_lies_in_another_log() {
+    let mut cell = RingCell::new();
+    cell.is_promoted();
+    cell.leads(led(20), ring_cell::put());
+    cell.sync();
+    let led_by_another = |counter| base::Version::new(3, counter);
+    // It copies what it has led, and is behind: the bucket has the value as of its own touch.
+    cell.member().leave(SliceRange::ALL);
+    cell.member().cut().expect("segments are ready");
+    cell.copies_touch(led_by_another(30));
+    cell.sync();
+    cell.tier.flush(cell.now, true).expect("nothing fails");
+    let mut below = Vec::new();
+    encode_written_back(ring_cell::KEY, led(20), &mut below);
+    cell.copied.other_in_all(WRITTEN_BACK, &below, &mut Vec::new()).expect("there is room");
+    for _ in 0..4 {
+        cell.sync();
+        cell.now.mono_ns += 2_000_000_000;
+        cell.tier.flush(cell.now, true).expect("nothing fails");
+    }
+    assert_eq!(cell.tier.dirty(), 1, "the touch is left");
+    cell.is_promoted();
+    for _ in 0..4 {
+        cell.sync();
+        cell.now.mono_ns += 2_000_000_000;
+        cell.tier.flush(cell.now, true).expect("nothing fails");
+    }
+    assert_eq!(cell.tier.dirty(), 0, "it is found");
+}

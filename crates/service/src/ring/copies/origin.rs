@@ -171,8 +171,21 @@ impl Origins {
         let Accepts { by, since } = &self.accepts[slice.index()];
         let (of, epoch) = unpack(by.load(Ordering::Acquire));
         of == cell
+            && epoch != AWAITED
             && map_version >= since.load(Ordering::Relaxed)
             && version.is_none_or(|version| version.epoch() == epoch)
+    }
+
+    /// Whether changes of `slice` by `cell` are applied a little later.
+    pub(crate) fn awaits(&self, slice: SliceId, cell: CellId) -> bool {
+        self.accepts[slice.index()].by.load(Ordering::Acquire) == pack(cell, AWAITED)
+    }
+
+    /// Applies changes of `slices` by `cell` later, when they are accepted: none comes in vain.
+    pub(crate) fn await_changes(&self, slices: SliceRange, cell: CellId) {
+        for slice in slices.iter() {
+            self.accepts[slice.index()].by.store(pack(cell, AWAITED), Ordering::Release);
+        }
     }
 
     /// Reads what [`Origins::accepts`] needs for each of `slices`, so that the processor has it
@@ -203,6 +216,9 @@ impl Origins {
         }
     }
 }
+
+/// In the place of an epoch, which none has: changes are awaited.
+const AWAITED: u32 = u32::MAX;
 
 fn pack(cell: CellId, epoch: u32) -> u64 {
     u64::from(cell.0) << 32 | u64::from(epoch)

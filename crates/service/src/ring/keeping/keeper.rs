@@ -20,7 +20,7 @@ use super::part::{Part, PartChange, Past};
 use super::readers::Readers;
 use super::sealing::Sealing;
 use super::settling::Settling;
-use super::turning::Turning;
+use super::turning::{Turn, Turning};
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::copies::Exchange;
 use crate::ring::jump::{COUNTER_JUMP, jump};
@@ -362,8 +362,16 @@ impl Keeper {
     fn keeps_what_it_has(&mut self, range: &Range, befores: &[Before]) {
         let leads = range.primary == self.ring.identity.cell;
         let has_led = befores.iter().any(|it| matches!(it.part, Some(Part::Primary { .. })));
+        // What it was to be before may not have begun.
+        let is_open = |it: &Before| it.part.is_some_and(|part| !part.is_begun());
+        let turns = has_led != leads || befores.iter().any(is_open);
+        let turn = match (turns, leads) {
+            (false, _) => Turn::Same,
+            (true, true) => Turn::ToLead,
+            (true, false) => Turn::ToCopy,
+        };
         if self.ring.below().is_some() {
-            self.turning.begin(range.id, has_led != leads);
+            self.turning.begin(range.id, turn);
             if has_led && !leads {
                 self.emptying.begin_older(range.slices(), range.epoch);
             }
@@ -459,7 +467,12 @@ impl Keeper {
                 continue;
             }
             let is_begun = match part {
-                _ if !self.turning.is_over(range.id, &self.ring) => false,
+                _ if !self.turning.is_over(range.id, &self.ring) => {
+                    if let Part::Copy { primary, .. } = part {
+                        self.ring.origins.await_changes(range.slices(), primary);
+                    }
+                    false
+                }
                 Part::Primary { term, .. } => {
                     let until_ns = self.until_ns.get(&range.id).copied().unwrap_or(0);
                     self.begin_term(range, term, until_ns, now)
@@ -534,7 +547,8 @@ impl Keeper {
     /// it `is_sealed`.
     fn end_term(&mut self, (term, slices): (Term, SliceRange), is_sealed: bool, now: Now) {
         let Some(level) = self.ring.terms.end(term, is_sealed, now.mono_ns) else { return };
-        self.ring.log.set_doubt(level, !is_sealed);
+        let has_failed = self.ring.below().is_some_and(|below| below.has_failed());
+        self.ring.log.set_doubt(level, !is_sealed || has_failed);
         if let Some(below) = self.ring.below() {
             below.leave(slices);
         }

@@ -12,7 +12,7 @@ use crate::worker::Worker;
 use base::{Now, SliceId, Version};
 use effects::WorkerSink;
 use engine::Put;
-use ring::{CellId, Command, Incarnation, Map, RangeId, Stamp, Why};
+use ring::{CellId, Command, Division, Incarnation, Map, RangeId, Stamp, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -513,4 +513,44 @@ fn above_a_tier_what_a_range_had_lies_in_the_journal_before_what_comes_once_it_h
     ring.extend(range.id, 3, u64::MAX);
     tiered.tier().flush(NOW, true).expect("nothing fails");
     assert_eq!(tiered.tier().dirty(), 0);
+}
+
+/// It has handed a range over, and copies it once its journal was cut; the range is divided before.
+#[test]
+fn a_cell_that_has_not_turned_yet_does_so_in_the_next_epoch() {
+    let ring = first_cell_above_a_tier();
+    let (tiered, below) = (ring.cell.tiered().expect("a tier"), ring.below().expect("a ring"));
+    below.set_lease(|_| true);
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 3, 2)), NOW);
+    let mut map = Map::clone(&formed(3));
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let range = map.ranges[0].clone();
+    assert!(tends_until((&mut keeper, &ring), true, || ring.leads(&range)));
+    ring.extend(range.id, 1, u64::MAX);
+    map.apply(&Command::Move { at: map.ranges[0].stamp(), cell: CellId(2), from: None });
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    tends_until((&mut keeper, &ring), true, || false);
+    while below.cut().is_some() {}
+    let slice = range.end / 2;
+    let into = Division { slice, cell: CellId(3) };
+    for command in [
+        &(|at| Command::HandOver { at, cell: CellId(2) }) as &dyn Fn(Stamp) -> Command,
+        &|at| Command::Divide { at, into },
+        &|at| Command::Split { at },
+    ] {
+        map.apply(&command(map.ranges[0].stamp()));
+        keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    }
+    assert_eq!((map.ranges[1].start, map.ranges[1].epoch), (slice, 3));
+    let accepts = |slice: u16| {
+        let slice = SliceId::new(slice.into()).expect("there is one");
+        ring.origins.accepts(slice, (CellId(2), 99), Some(Version::new(3, 9)))
+    };
+    let accepts_any = || accepts(range.start) || accepts(slice);
+    assert!(!tends_until((&mut keeper, &ring), false, accepts_any));
+    let awaits = SliceId::new(slice.into()).is_some_and(|it| ring.origins.awaits(it, CellId(2)));
+    assert!(awaits, "what comes meanwhile is not refused");
+    let accepts_both = || accepts(range.start) && accepts(slice);
+    assert!(tends_until((&mut keeper, &ring), true, accepts_both));
+    assert!(tiered.tier().report().failure.is_none());
 }

@@ -25,6 +25,7 @@ use base::Now;
 use engine::{Moment, Role};
 use ring::{Map, Range, RangeId, Stamp};
 use std::collections::BTreeMap;
+use tier::Member;
 
 /// How long a range is served at least before it is tried again to hand it over.
 const REST_NS: u64 = 500_000_000;
@@ -164,8 +165,9 @@ impl Sealing {
 }
 
 /// Whether all replies may leave that wait for the journal of this cell, and are about what its
-/// logs have up to these ends.
+/// logs have up to these ends; or none may, since the disk has refused for good.
 fn has_journaled(ring: &RingCell, ends: &[u64]) -> bool {
     let mut logs = ring.log.lanes.logs().zip(ends);
-    ring.below().is_none() || logs.all(|((_, log), end)| log.passed(OF_JOURNAL, *end))
+    let waits = |below: Member<'_>| !below.has_failed();
+    !ring.below().is_some_and(waits) || logs.all(|((_, log), end)| log.passed(OF_JOURNAL, *end))
 }

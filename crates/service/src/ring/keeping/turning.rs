@@ -2,9 +2,12 @@
 //! its journal has of them is to lie before what comes now.
 //!
 //! ```text
-//! Writes    until what the logs had when it began is written
+//! Writes    until what the logs had when it began is written, or durable
 //! Over      once the journal was cut after that: all later records lie in later segments
 //! ```
+//!
+//! What was led is to be durable before anything is copied: what a repair writes once more of it
+//! would stand after that. One cut serves all that wait for one.
 //!
 //! What is led and what is copied goes to different logs, and so to different segments. A start
 //! reads these by their numbers.
@@ -18,17 +21,40 @@ use std::collections::BTreeMap;
 pub(crate) struct Turning(BTreeMap<RangeId, Progress>);
 
 enum Progress {
-    Begins,
-    /// What the logs had up to these ends is to be written.
-    Writes(Vec<u64>),
+    /// `is_led`: this cell has led it.
+    Begins {
+        is_led: bool,
+    },
+    /// What the logs had up to these ends is to be written, or durable.
+    Writes {
+        ends: Vec<u64>,
+        is_led: bool,
+    },
     Over,
 }
 
+/// How this cell goes on with a range of which it keeps what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// As before.
+    Same,
+    /// It has copied it, and is to lead it; or that was not over yet.
+    ToLead,
+    /// It has led it, and is to copy it; or that was not over yet.
+    ToCopy,
+}
+
 impl Turning {
-    /// This cell keeps what it has of `range`. `turns`: it has led it and is to copy it, or the
-    /// other way round.
-    pub(crate) fn begin(&mut self, range: RangeId, turns: bool) {
-        self.0.insert(range, if turns { Progress::Begins } else { Progress::Over });
+    /// This cell keeps what it has of `range`.
+    pub(crate) fn begin(&mut self, range: RangeId, turn: Turn) {
+        self.0.insert(
+            range,
+            match turn {
+                Turn::Same => Progress::Over,
+                Turn::ToLead => Progress::Begins { is_led: false },
+                Turn::ToCopy => Progress::Begins { is_led: true },
+            },
+        );
     }
 
     /// Forgets all but what `is_known`.
@@ -40,18 +66,25 @@ impl Turning {
     pub(crate) fn is_over(&mut self, range: RangeId, ring: &RingCell) -> bool {
         let Some((tiered, below)) = ring.cell.tiered().zip(ring.below()) else { return true };
         let Some(progress) = self.0.get_mut(&range) else { return true };
-        if matches!(progress, Progress::Begins) {
-            *progress = Progress::Writes(below.ends());
+        if let Progress::Begins { is_led } = *progress {
+            *progress = Progress::Writes { ends: below.ends(), is_led };
         }
-        if let Progress::Writes(ends) = progress
-            && below.has_written(ends)
-        {
-            match below.cut() {
-                Some(_) => *progress = Progress::Over,
-                None => tiered.press(),
+        let is_ready = |progress: &Progress| match progress {
+            Progress::Writes { ends, is_led } => {
+                below.has_written(ends) && (!is_led || below.is_durable(ends))
             }
+            Progress::Begins { .. } | Progress::Over => false,
+        };
+        if is_ready(progress) && below.cut().is_some() {
+            let waiting = self.0.values_mut().filter(|it| is_ready(it));
+            waiting.for_each(|it| *it = Progress::Over);
         }
-        matches!(progress, Progress::Over)
+        let is_over = matches!(self.0.get(&range), Some(Progress::Over));
+        if !is_over {
+            // A sync, or more segments.
+            tiered.press();
+        }
+        is_over
     }
 
     /// `range` has begun. Returns whether this cell keeps what it had of it.

@@ -185,7 +185,7 @@ impl StreamIn {
                 let (ring, map_version) = (with.ring, with.map_version);
                 let follows = |slice: SliceId| {
                     let is_ours = ring.origins.accepts(slice, (self.cell, map_version), None);
-                    is_ours.then_some(()).ok_or(Some(Reason::NotFollowing))
+                    is_ours.then_some(()).ok_or_else(|| self.unaccepted(slice, ring))
                 };
                 end_items((slices, number), (self.lane, self.lanes), follows, with)
             }
@@ -206,7 +206,14 @@ impl StreamIn {
         version: Option<Version>,
         with: &With<'_>,
     ) -> Result<(), Option<Reason>> {
-        self.accepts(slice, version, with).then_some(()).ok_or(Some(Reason::NotFollowing))
+        self.accepts(slice, version, with)
+            .then_some(())
+            .ok_or_else(|| self.unaccepted(slice, with.ring))
+    }
+
+    /// Why a change of `slice` is not accepted; `None`: it is soon.
+    fn unaccepted(&self, slice: SliceId, ring: &RingCell) -> Option<Reason> {
+        (!ring.origins.awaits(slice, self.cell)).then_some(Reason::NotFollowing)
     }
 
     /// Applies an entry of the log of a primary that is over, which another copy of it has sent.
