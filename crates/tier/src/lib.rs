@@ -16,7 +16,7 @@
 //! | `led` | `sync` | which slices a cell of a ring leads |
 //! | `in_ring` | `floors`, `led`, `sync` | what the tier of a cell in a ring has besides |
 //! | `layers` | `backend`, `held`, `in_ring`, `index`, `journal`, `key`, `stored`, `sync` | journal, index and backend, together |
-//! | `held` | `journal` | groups of keys that cannot be written back for a while |
+//! | `held` | `index`, `journal`, `key` | groups of keys that cannot be written back for a while |
 //! | `flusher` | `backend`, `held`, `index`, `journal`, `key`, `layers`, `stored`, `sync` | how what is dirty is written back |
 //! | `salvage` | `backend`, `index`, `journal`, `key`, `stored` | what is left of a journal that is corrupt, brought below |
 //! | `error` | `backend`, `journal` | why there is no tier |

@@ -181,7 +181,7 @@ impl Origins {
         self.accepts[slice.index()].by.load(Ordering::Acquire) == pack(cell, AWAITED)
     }
 
-    /// Applies changes of `slices` by `cell` later, when they are accepted: none comes in vain.
+    /// Applies changes of `slices` by `cell` later, when they are accepted: none is refused.
     pub(crate) fn await_changes(&self, slices: SliceRange, cell: CellId) {
         for slice in slices.iter() {
             self.accepts[slice.index()].by.store(pack(cell, AWAITED), Ordering::Release);

@@ -33,7 +33,7 @@ enum Progress {
     Over,
 }
 
-/// How this cell goes on with a range of which it keeps what it has.
+/// What changes for this cell and a range of which it keeps what it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// As before.
