@@ -21,6 +21,7 @@ use crate::ring::routes::Target;
 use base::SliceId;
 use memcache::reply::LINE_END;
 use memcache::{Key, Keys, Request};
+use ring::Range;
 use session::{Conn, Outcome, Plain, Reply, Ticket};
 
 /// Delayed flushes of a worker that are proposed and not decided.
@@ -195,18 +196,21 @@ pub(crate) fn flush(
     reply: &mut Reply,
 ) -> Outcome {
     let map = jobs.executor.ring.map();
-    let starts = map.ranges.iter().filter_map(|range| range.slices().iter().next());
-    let slices: Vec<_> = starts.collect();
-    if slices.is_empty() && !noreply {
+    let part = |range: &Range| {
+        let slices = range.slices();
+        Some((flush_range::text(slices)?, slices.iter().next()?))
+    };
+    let parts: Vec<_> = map.ranges.iter().filter_map(part).collect();
+    if parts.is_empty() && !noreply {
         reply.bytes_mut().extend_from_slice(b"SERVER_ERROR the ring has not formed\r\n");
         return Outcome::Done;
     }
-    if let Some(outcome) = is_full(jobs, (slices.len(), 0), conn, noreply, reply) {
+    if let Some(outcome) = is_full(jobs, (parts.len(), 0), conn, noreply, reply) {
         return outcome;
     }
-    let parts = slices.into_iter().map(|slice| (flush_range::text(slice), slice));
     // To flush twice ends what was written since.
     if !noreply {
+        let parts = parts.into_iter();
         return begin_gather(jobs, Gather::new(ticket, Asks::Done, Repeat::Never, parts));
     }
     for what in parts {

@@ -31,8 +31,8 @@ const PARTS_MAX: usize = 1 << 16;
 /// What the text of a request asks for.
 pub(crate) enum Asked<'t> {
     Request(Request<'t>),
-    /// Ends all items of the range that the slice is of.
-    Flush(SliceId),
+    /// Ends all items of the range that has these slices, the first and the last one.
+    Flush(SliceId, SliceId),
 }
 
 /// Whether this cell leads what is asked for, and may execute it.
@@ -173,7 +173,7 @@ impl Executor {
     pub(crate) fn leads_asked(&mut self, slice: SliceId, asked: &Asked<'_>) -> Leads {
         let wanted = match asked {
             Asked::Request(request) => Wanted::of(request, self.consistency()),
-            Asked::Flush(_) => Ok(Wanted::of_change(self.consistency())),
+            Asked::Flush(..) => Ok(Wanted::of_change(self.consistency())),
         };
         match wanted {
             Ok(wanted) => self.leads_as(slice, wanted),
@@ -282,8 +282,8 @@ impl Executor {
 
     /// What `text`, a request of a cell, asks for, and the slice that it is about.
     pub(crate) fn read<'t>(&self, text: &'t [u8]) -> Option<(Asked<'t>, SliceId)> {
-        if let Some(slice) = flush::slice_of(text) {
-            return Some((Asked::Flush(slice), slice));
+        if let Some((first, last)) = flush::slices_of(text) {
+            return Some((Asked::Flush(first, last), first));
         }
         let limits = &self.cell().options().limits;
         let Parsed::Request { request, .. } = memcache::parse(text, limits) else { return None };
@@ -337,7 +337,7 @@ impl Executor {
         let mut scratch: KeyScratch = [0; _];
         let (request, key) = match asked {
             Asked::Request(request) => (request, subject(request, &mut scratch)),
-            Asked::Flush(_) => return self.execute(asked, reply),
+            Asked::Flush(..) => return self.execute(asked, reply),
         };
         let Subject::Key(key) = key else { return self.execute(asked, reply) };
         let asked_by = self.asked_by(tag.asker);
@@ -460,7 +460,7 @@ impl Executor {
     /// Executes what another cell or a job asks for, which this cell leads.
     pub(crate) fn execute(&mut self, asked: &Asked<'_>, reply: &mut Reply) -> Executed {
         let executed = match asked {
-            Asked::Flush(slice) => self.flush_range(*slice, reply),
+            Asked::Flush(first, last) => self.flush_range((*first, *last), reply),
             Asked::Request(request) => self.execute_request(request, reply),
         };
         self.fences_no_more();
@@ -506,12 +506,17 @@ impl Executor {
         why.describe(cell) + &obstacle.unwrap_or_default()
     }
 
-    /// Ends all items of the range that `slice` is of, which this cell leads.
-    fn flush_range(&mut self, slice: SliceId, reply: &mut Reply) -> Executed {
+    /// Ends all items of the range of these slices, which this cell leads. Where it was divided since
+    /// it was asked about, a part of it may be led by another cell: nothing is ended then.
+    fn flush_range(&mut self, (first, last): (SliceId, SliceId), reply: &mut Reply) -> Executed {
         let map = self.ring.map();
-        let Some(range) = map.range_of(slice) else {
+        let Some(range) = map.range_of(first) else {
             return Executed::NotNow(NotNow::NotLed);
         };
+        if usize::from(range.end) <= last.index() {
+            reply.bytes_mut().extend_from_slice(DIVIDED);
+            return self.gated();
+        }
         self.inner.worker.begin(self.now);
         if self.inner.worker.flush_slices(range.slices()).is_err() {
             return Executed::NotNow(NotNow::NoRoom);
@@ -520,6 +525,9 @@ impl Executor {
         self.gated()
     }
 }
+
+/// What a `flush_all` is answered that has missed a division.
+const DIVIDED: &[u8] = b"SERVER_ERROR a range was divided meanwhile: send flush_all again\r\n";
 
 #[cfg(test)]
 #[path = "executor_test.rs"]

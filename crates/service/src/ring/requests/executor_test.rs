@@ -1,7 +1,7 @@
 //! What replies wait for.
 
 use super::*;
-use crate::ring::testing::{first_cell, first_cell_with};
+use crate::ring::testing::{first_cell, first_cell_with, formed};
 use crate::testing::NOW;
 use engine::{Put, WriteStatus};
 use ring::Map;
@@ -48,4 +48,24 @@ fn a_reply_at_d0_waits_for_the_journal_of_its_cell_alone() {
             _ => assert!(!waits, "it leaves before it is in the journal"),
         }
     }
+}
+
+/// A part of it may be led by another cell.
+#[test]
+fn a_flush_of_a_range_that_was_divided_since_ends_nothing() {
+    let ring = first_cell(|_| ());
+    let mut executor = Executor::new(ring.clone(), WorkerId(0));
+    ring.set_map(formed(2));
+    executor.now = NOW;
+    let mut flushes = |range: std::ops::Range<usize>| {
+        let text = flush::text(base::SliceRange::new(range)).expect("it has slices");
+        let (asked, _) = executor.read(&text).expect("it is one");
+        let mut reply = Reply::default();
+        let _ = executor.execute(&asked, &mut reply);
+        String::from_utf8(reply.bytes_mut().clone()).expect("text")
+    };
+    assert_eq!(flushes(0..8_192), "OK\r\n");
+    // Two that became one have more slices.
+    assert_eq!(flushes(0..4_096), "OK\r\n");
+    assert!(flushes(0..16_384).starts_with("SERVER_ERROR a range was divided meanwhile"));
 }
