@@ -506,8 +506,8 @@ impl Executor {
         why.describe(cell) + &obstacle.unwrap_or_default()
     }
 
-    /// Ends all items of the range of these slices, which this cell leads. Where it was divided since
-    /// it was asked about, a part of it may be led by another cell: nothing is ended then.
+    /// Ends all items of the range of these slices, which this cell leads. Where it was divided
+    /// since, a part of it may be led by another cell: nothing is ended then.
     fn flush_range(&mut self, (first, last): (SliceId, SliceId), reply: &mut Reply) -> Executed {
         let map = self.ring.map();
         let Some(range) = map.range_of(first) else {

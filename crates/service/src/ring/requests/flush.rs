@@ -1,5 +1,5 @@
-//! `flush_all` of one range, as cells ask each other for it: memcached has no such request. It names
-//! the slices that the range had for who asks: it may have been divided since.
+//! `flush_all` of one range, as cells ask each other for it: memcached has no such request. It
+//! names the slices that the range had for who asks: it may have been divided since.
 
 use base::{SliceId, SliceRange};
 
