@@ -254,6 +254,11 @@ impl History {
                 && !(entry.ask.reads() && entry.answer == Answer::Open)
         };
         let mut entries: Vec<_> = self.entries.iter().filter(matters).copied().collect();
+        // Where a clock has jumped to the second of a flush, another cell may reach it once more.
+        let is_end = |entry: &&Entry| matches!(entry.ask, Ask::End(_)) && self.is_time_split;
+        let again = |entry: &Entry| Entry { answered_ns: None, answer: Answer::Open, ..*entry };
+        let again: Vec<_> = entries.iter().filter(is_end).map(again).collect();
+        entries.extend(again);
         entries.sort_by_key(|entry| entry.asked_ns);
         entries
     }
