@@ -1,5 +1,5 @@
 //! An operator, who has the primaries of ranges hand them over while faults come, to copies and to
-//! cells that have nothing of them. In one half of the rings there is one; in one half of these,
+//! cells that have nothing of them. In one half of the rings there is one; in four of five of these,
 //! ranges are also divided, copies replaced, two ranges made one (the same cells are to have both
 //! before), and cells emptied and absorbed. When all faults are over, all cells are to stay.
 
@@ -17,7 +17,7 @@ const DIVISIONS_LANE: u64 = 2;
 /// Of 1,000 orders, how many are no hand-overs, where there are others; and of these, how many are
 /// to make two ranges one.
 const OTHERS_PER_MILLE: u64 = 600;
-const UNIONS_PER_MILLE: u64 = 400;
+const UNIONS_PER_MILLE: u64 = 500;
 /// Of 1,000 orders, how many are about cells and no range, where there are such.
 const CELLS_PER_MILLE: u64 = 150;
 
@@ -40,7 +40,7 @@ impl Operator {
         let pace_ns = dice.duration(30_000_000, 1_000_000_000);
         scene.at(from_ns, Event::Order);
         let mut others = Dice::new(seed, DIVISIONS_LANE);
-        let others = others.per_mille(500).then_some(others);
+        let others = others.per_mille(800).then_some(others);
         Some(Self { dice, pace_ns, others })
     }
 
