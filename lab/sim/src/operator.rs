@@ -1,7 +1,7 @@
 //! An operator, who has the primaries of ranges hand them over while faults come, to copies and to
-//! cells that have nothing of them. In one half of the rings there is one; in four of five of these,
-//! ranges are also divided, copies replaced, two ranges made one (the same cells are to have both
-//! before), and cells emptied and absorbed. When all faults are over, all cells are to stay.
+//! cells that have nothing of them. In one half of the rings there is one; in four of five of
+//! these, ranges are also divided, copies replaced, two ranges made one (the same cells are to have
+//! both before), and cells emptied and absorbed. When all faults are over, all cells are to stay.
 
 use crate::cells::Cells;
 use crate::coordinator::About;
