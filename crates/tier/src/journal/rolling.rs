@@ -1,6 +1,6 @@
 //! Lanes begin another segment before theirs is full: where it holds up later ones, which are
-//! written back, as none of these is freed else; and all of them where what comes is to lie behind
-//! what they have.
+//! written back, as none of these is freed else; and all of them where what comes is to lie in later
+//! segments than what they have.
 
 use super::Journal;
 use super::format::Spot;
@@ -11,8 +11,8 @@ use std::io;
 use std::sync::atomic::Ordering;
 
 /// Writes what the logs have, and begins another segment in each lane: all records of before lie in
-/// segments up to the number that this returns, and all later ones behind it. `None`: it is to be
-/// tried again, when more segments are ready, or more is written.
+/// segments up to the number that this returns, and all later records in later ones. `None`: it is
+/// to be tried again, when more segments are ready, or more is written.
 pub(crate) fn cut(journal: &Journal) -> Option<u32> {
     if journal.is_stopped() || journal.shared.segments.ready() < journal.of_lanes.len() {
         journal.wants_segments.store(true, Ordering::Release);

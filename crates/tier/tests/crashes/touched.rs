@@ -170,7 +170,7 @@ fn a_touch_is_found_though_its_value_lies_in_another_log() {
     cell.leads(led(20), ring_cell::put());
     cell.sync();
     let led_by_another = |counter| base::Version::new(3, counter);
-    // It copies what it has led, and is behind: the bucket has the value as of its own touch.
+    // It copies what it has led. The bucket has the value as it was before the touch that comes.
     cell.member().leave(SliceRange::ALL);
     cell.member().cut().expect("segments are ready");
     cell.copies_touch(led_by_another(30));

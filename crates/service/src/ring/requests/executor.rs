@@ -18,7 +18,7 @@ use crate::ring::retries::{AskedBy, Asker, Changes, Known, RequestTag};
 use crate::ring::routes::{Routes, Target};
 use crate::ring::terms::OF_JOURNAL;
 use crate::service::Service;
-use base::{Now, SliceId};
+use base::{Now, SliceId, SliceRange};
 use effects::{Level, Levels, Made, WorkerSink};
 use memcache::{Key, KeyScratch, Parsed, Request, Store};
 use ring::{Consistency, Durability, Reads};
@@ -31,7 +31,7 @@ const PARTS_MAX: usize = 1 << 16;
 /// What the text of a request asks for.
 pub(crate) enum Asked<'t> {
     Request(Request<'t>),
-    /// Ends all items of the range that has these slices, the first and the last one.
+    /// Ends all items of these slices of one range, the first and the last of them.
     Flush(SliceId, SliceId),
 }
 
@@ -506,8 +506,9 @@ impl Executor {
         why.describe(cell) + &obstacle.unwrap_or_default()
     }
 
-    /// Ends all items of the range of these slices, which this cell leads. Where it was divided
-    /// since, a part of it may be led by another cell: nothing is ended then.
+    /// Ends all items of these slices of a range, which this cell leads. Where it was divided
+    /// since, a part of them may be led by another cell: nothing is ended then. Where it was made
+    /// one with another, that one is asked for by itself: what it has stored since is not ended.
     fn flush_range(&mut self, (first, last): (SliceId, SliceId), reply: &mut Reply) -> Executed {
         let map = self.ring.map();
         let Some(range) = map.range_of(first) else {
@@ -517,8 +518,9 @@ impl Executor {
             reply.bytes_mut().extend_from_slice(DIVIDED);
             return self.gated();
         }
+        let slices = SliceRange::new(first.index()..last.index() + 1);
         self.inner.worker.begin(self.now);
-        if self.inner.worker.flush_slices(range.slices()).is_err() {
+        if self.inner.worker.flush_slices(slices).is_err() {
             return Executed::NotNow(NotNow::NoRoom);
         }
         reply.bytes_mut().extend_from_slice(b"OK\r\n");

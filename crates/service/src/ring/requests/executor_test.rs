@@ -50,22 +50,31 @@ fn a_reply_at_d0_waits_for_the_journal_of_its_cell_alone() {
     }
 }
 
-/// A part of it may be led by another cell.
+/// Who asks names the slices that the range had: it may have been divided since, or been made one
+/// with another, of which nothing is to be ended twice.
 #[test]
-fn a_flush_of_a_range_that_was_divided_since_ends_nothing() {
+fn a_flush_ends_what_it_names_and_nothing_of_a_range_that_was_divided_since() {
     let ring = first_cell(|_| ());
     let mut executor = Executor::new(ring.clone(), WorkerId(0));
     ring.set_map(formed(2));
     executor.now = NOW;
-    let mut flushes = |range: std::ops::Range<usize>| {
-        let text = flush::text(base::SliceRange::new(range)).expect("it has slices");
-        let (asked, _) = executor.read(&text).expect("it is one");
+    let mut says = |text: &[u8]| {
+        let (asked, _) = executor.read(text).expect("it is one");
         let mut reply = Reply::default();
         let _ = executor.execute(&asked, &mut reply);
         String::from_utf8(reply.bytes_mut().clone()).expect("text")
     };
-    assert_eq!(flushes(0..8_192), "OK\r\n");
-    // Two that became one have more slices.
-    assert_eq!(flushes(0..4_096), "OK\r\n");
-    assert!(flushes(0..16_384).starts_with("SERVER_ERROR a range was divided meanwhile"));
+    let flush = |range: std::ops::Range<usize>| {
+        flush::text(base::SliceRange::new(range)).expect("it has slices")
+    };
+    let in_upper = |key: &String| (4_096..8_192).contains(&SliceId::of(key.as_bytes()).index());
+    let key = (0..).map(|n| format!("key-{n}")).find(in_upper).expect("there are many");
+    let (set, get) = (format!("set {key} 0 0 1\r\n1\r\n"), format!("get {key}\r\n"));
+    assert_eq!(says(set.as_bytes()), "STORED\r\n");
+    assert_eq!(says(&flush(0..4_096)), "OK\r\n");
+    assert!(says(get.as_bytes()).contains("VALUE"), "it is of the other part");
+    assert!(says(&flush(0..16_384)).starts_with("SERVER_ERROR a range was divided meanwhile"));
+    assert!(says(get.as_bytes()).contains("VALUE"), "nothing is ended");
+    assert_eq!(says(&flush(0..8_192)), "OK\r\n");
+    assert_eq!(says(get.as_bytes()), "END\r\n");
 }
