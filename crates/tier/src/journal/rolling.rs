@@ -1,6 +1,6 @@
 //! Lanes begin another segment before theirs is full: where it holds up later ones, which are
-//! written back, as none of these is freed else; and all of them where what comes is to lie in later
-//! segments than what they have.
+//! written back, as none of these is freed else; and all of them where what comes is to lie in
+//! later segments than what they have.
 
 use super::Journal;
 use super::format::Spot;
