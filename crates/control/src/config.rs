@@ -4,8 +4,8 @@ use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
 use ring::{
-    Addresses, Below, CellId, Change, Command, Consistency, Incarnation, Leaving, Map, Memory,
-    Order, Outcome, Outlook, RangeId, Refusal, Stamp, Started,
+    Addresses, Below, CellId, Change, Command, Consistency, Granted, Incarnation, Leaving, Map,
+    Memory, Order, Outcome, Outlook, RangeId, Refusal, Stamp, Started,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -89,6 +89,9 @@ pub trait Plane: Send + Sync + 'static {
 
     /// As the primary of `range` in `epoch`, it may answer until `until_ns`.
     fn extend(&self, range: RangeId, epoch: u32, until_ns: u64);
+
+    /// What `primary` has granted this cell, which copies its changes.
+    fn granted(&self, primary: CellId, granted: Granted);
 
     /// A range that was sealed as `at` says is not handed over now, and is to be served again.
     fn unseal(&self, at: Stamp);

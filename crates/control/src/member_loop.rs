@@ -253,6 +253,9 @@ impl MemberLoop {
         for range in member.map().ranges.iter().filter(|range| range.primary == self.me) {
             self.plane.extend(range.id, range.epoch, member.may_answer_until_ns(range.id, now));
         }
+        for primary in member.map().primaries_copied_by(self.me) {
+            self.plane.granted(primary, member.granted_by(primary));
+        }
         for effect in effects {
             match effect {
                 Effect::Follow { second } => self.clock.follow(second),

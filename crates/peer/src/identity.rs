@@ -113,6 +113,10 @@ pub const SAYS_MEMORY: u64 = 1;
 /// [`crate::Frame::Shown`].
 pub const SAYS_SHOWN: u64 = 2;
 
+/// A feature of connections for requests: the cell takes [`crate::Frame::Read`], and its replies
+/// name the map of the moment in which they may leave.
+pub const COPIES_READ: u64 = 4;
+
 /// What a cell says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local {

@@ -64,12 +64,14 @@ mod wire;
 
 pub use frames::{
     Decoder, FRAME_BYTES_MAX, Frame, FrameError, FrameKind, LANES_MAX, Verdict, end_frame,
+    set_reply_version,
 };
 pub use handshake::{
     Acceptor, Connector, HANDSHAKE_BYTES_MAX, HandshakeError, Refusal, Session, Step,
     TEXT_BYTES_MAX,
 };
 pub use identity::{
-    Identity, Local, NONCE_BYTES, Nonce, Purpose, SAYS_MEMORY, SAYS_SHOWN, Target, Versions,
+    COPIES_READ, Identity, Local, NONCE_BYTES, Nonce, Purpose, SAYS_MEMORY, SAYS_SHOWN, Target,
+    Versions,
 };
 pub use secret::{SECRET_BYTES_MIN, Secret};

@@ -18,6 +18,9 @@ impl Owned {
         let bytes = &self.body[..];
         match self.frame {
             request @ Frame::Request { .. } => with_text(request, bytes),
+            Frame::Read { id, deadline_ms, age_ms, map_version, .. } => {
+                Frame::Read { id, deadline_ms, age_ms, map_version, text: bytes }
+            }
             Frame::Reply { id, again, verdict, map_version, .. } => {
                 Frame::Reply { id, again, verdict, map_version, text: bytes }
             }
@@ -82,7 +85,14 @@ fn frame() -> impl Strategy<Value = Owned> {
             8 => Frame::Call { id: a, kind: byte, body: nothing },
             9 => Frame::Answer { id: a, ok, body: nothing },
             10 => Frame::Memory { free: a },
-            _ => Frame::Shown { second: count },
+            11 => Frame::Shown { second: count },
+            _ => Frame::Read {
+                id: a >> 1,
+                deadline_ms: b as u16,
+                age_ms: a as u16,
+                map_version: b,
+                text: nothing,
+            },
         };
         Owned { frame, body }
     })

@@ -18,7 +18,7 @@ const ENTRIES: Frame<'static> =
     Frame::Entries { lane: 2, map_version: 3, others_have: 9, first: 4, count: 2, records: b"abc" };
 
 /// One of each kind, and its bytes in hexadecimal: length, kind, fields, body.
-fn examples() -> [(Frame<'static>, &'static str); 12] {
+fn examples() -> [(Frame<'static>, &'static str); 13] {
     [
         (
             Frame::Request {
@@ -81,6 +81,10 @@ fn examples() -> [(Frame<'static>, &'static str); 12] {
         ),
         (Frame::Memory { free: 1 << 32 }, "09000000 0d 0000000001000000"),
         (Frame::Shown { second: 0x0102_0304 }, "05000000 0e 04030201"),
+        (
+            Frame::Read { id: 1, deadline_ms: 2, age_ms: 250, map_version: 3, text: b"x" },
+            "16000000 0f 0100000000000000 0200 fa00 0300000000000000 78",
+        ),
     ]
 }
 
@@ -100,7 +104,7 @@ fn each_kind_has_these_bytes() {
         kinds.push(frame.kind());
     }
     assert_eq!(kinds, FrameKind::ALL);
-    let numbers = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 14];
+    let numbers = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 14, 15];
     assert_eq!(FrameKind::ALL.map(|kind| kind as u8), numbers);
     assert!((0..=5).eq(Verdict::ALL.map(|verdict| verdict as u8)));
     assert_eq!(usize::from(LANES_MAX), effects::LANES_MAX);
@@ -118,6 +122,7 @@ fn a_frame_that_ends_too_early_or_too_late_is_refused() {
             FrameKind::Heartbeat,
             FrameKind::Call,
             FrameKind::Answer,
+            FrameKind::Read,
         ];
         assert_eq!(has_body, with_body.contains(&kind), "{kind:?}");
         if !has_body {
@@ -220,13 +225,13 @@ fn lengths_and_kinds_are_refused_at_once() {
         ),
         (b"\0\0\0\0", "a frame of 0 bytes, at least 1 is needed: its kind"),
         (
-            b"\x60\0\0\0\x0f",
-            "a frame of kind 15, known are 1 to 14: run the same release on all \
+            b"\x60\0\0\0\x10",
+            "a frame of kind 16, known are 1 to 15: run the same release on all \
                              cells",
         ),
         (
             b"\x60\0\0\0\0",
-            "a frame of kind 0, known are 1 to 14: run the same release on all \
+            "a frame of kind 0, known are 1 to 15: run the same release on all \
                            cells",
         ),
     ];
@@ -241,6 +246,19 @@ fn lengths_and_kinds_are_refused_at_once() {
     assert_eq!(Decoder::new(usize::MAX).bytes_max(), FRAME_BYTES_MAX);
     let error = Decoder::new(usize::MAX).decode(&[0xff; 4]).expect_err("too long for any");
     assert!(matches!(error, FrameError::TooLong { bytes_max: FRAME_BYTES_MAX, .. }));
+}
+
+/// A reply says the version that was set last, and else what it has said.
+#[test]
+fn a_reply_that_has_waited_says_a_later_map() {
+    let reply = |map_version| {
+        let verdict = Verdict::NotOwner;
+        encoded(&Frame::Reply { id: 7, again: 1, verdict, map_version, text: b"abc" })
+    };
+    let mut frame = reply(2);
+    peer::set_reply_version(&mut frame, 1 << 40);
+    assert_eq!(frame, reply(1 << 40));
+    peer::set_reply_version(&mut [], 3);
 }
 
 /// A body may be sent from where it lies.

@@ -36,7 +36,7 @@ pub use map::{
     Started, Verdict, Why,
 };
 pub use member::{
-    APART_S, BEAT_NS, Effect, Event, FIRST_NS, Heartbeat, LEASE_NS, LOST_NS, Member, Memory, Order,
-    Outcome, SHRINK_NS, SILENCE_NS,
+    APART_S, BEAT_NS, Effect, Event, FIRST_NS, Granted, Heartbeat, LEASE_NS, LOST_NS, Member,
+    Memory, Order, Outcome, SHRINK_NS, SILENCE_NS,
 };
 pub use outlook::Outlook;

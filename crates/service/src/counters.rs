@@ -20,6 +20,10 @@ base::counters! {
     get_hits,
     /// Keys not found.
     get_misses,
+    /// Reads answered as a copy of what another cell leads.
+    copy_reads,
+    /// Reads that were to be answered so, and were not.
+    copy_reads_refused,
     /// Items deleted.
     delete_hits,
     /// Deletes that found no item.

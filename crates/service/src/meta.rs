@@ -132,6 +132,9 @@ fn get_or_hold(
             worker.cell().engine().release(value);
         }
         sink.rewind();
+        if worker.is_copy {
+            return Err(Park);
+        }
         sink.before = contested.then_some((sink.found.fetched, sink.found.idle_s));
         let mut parts = InParts { sink: &mut sink, held: &mut held };
         read = worker.fetch(&key, &options, now, &mut parts);

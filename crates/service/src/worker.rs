@@ -44,6 +44,8 @@ pub(crate) struct Worker {
     is_overdue: bool,
     /// Whether a request has needed a key from below that is not looked up yet.
     waits_below: bool,
+    /// Whether the request in execution is read as a copy, and may change nothing.
+    pub(crate) is_copy: bool,
     /// Plain `get`s that are counted already, and are executed again.
     counted: u32,
     /// Who it is among the workers of its server.
@@ -88,6 +90,7 @@ impl Worker {
             lease: None,
             is_overdue: false,
             waits_below: false,
+            is_copy: false,
             counted: 0,
             replies,
             copied,

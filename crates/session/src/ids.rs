@@ -28,12 +28,26 @@ pub struct Ticket {
     pub request: u32,
 }
 
+/// Whether copies of a ring may answer the reads of a client.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Copies {
+    /// Those that say so.
+    #[default]
+    IfAsked,
+    /// Those too that choose nothing.
+    ByDefault,
+    /// None: it has changed something without waiting for copies.
+    Never,
+}
+
 /// What lasts from one request of a connection to the next. The handler gets it with each request.
 #[derive(Debug)]
 pub struct Conn {
     id: ConnId,
     /// Whether the client has sent a valid password. Only the handler reads and sets it.
     pub authenticated: bool,
+    /// Whether copies may answer its reads. Only the handler reads and sets it.
+    pub copies: Copies,
     /// How far the present request is answered: how many of its keys, or the cursor of a walk. The
     /// handler sets it when it returns [`Outcome::More`](crate::Outcome::More) or
     /// [`Outcome::Park`](crate::Outcome::Park), and reads it when it is called again. The session
@@ -47,7 +61,8 @@ impl Conn {
     /// A connection that has sent nothing yet.
     #[must_use]
     pub fn new(id: ConnId) -> Self {
-        Self { id, authenticated: false, progress: 0, overdue: false }
+        let copies = Copies::IfAsked;
+        Self { id, authenticated: false, copies, progress: 0, overdue: false }
     }
 
     /// Its id.

@@ -39,6 +39,6 @@ pub use handler::{
     Answer, BatchEnd, Cause, Handler, LogId, Order, Outcome, Passed, Plain, Prompt, Taken,
     ValueStart, Waited,
 };
-pub use ids::{Conn, ConnId, Ticket, WorkerId};
+pub use ids::{Conn, ConnId, Copies, Ticket, WorkerId};
 pub use reply::{Lent, Mark, Reply, Span};
 pub use serve::{Connection, Serve};

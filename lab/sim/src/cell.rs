@@ -6,8 +6,8 @@ use base::{ExpiryClock, MemoryBudget};
 use engine::EngineConfig;
 use peer::Secret;
 use service::{
-    Cell, ConnectionReport, Connections, EffectLogOptions, Host, LimitChange, Options, Reach,
-    RingCell, RingHost, RingIdentity, Rusage,
+    Cell, ConnectionReport, Connections, CopyReads, EffectLogOptions, Host, LimitChange, Options,
+    Reach, RingCell, RingHost, RingIdentity, Rusage,
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,17 +35,20 @@ pub(crate) struct Shape {
     pub(crate) linked: usize,
     /// Logs of effects.
     pub(crate) lanes: usize,
+    /// How old the answers of copies to its clients may be, in milliseconds. 0: copies answer
+    /// nothing.
+    pub(crate) age_ms: u16,
 }
 
 impl Shape {
     /// One worker, which has all.
-    pub(crate) const ONE: Self = Self { workers: 1, linked: 1, lanes: 1 };
+    pub(crate) const ONE: Self = Self { workers: 1, linked: 1, lanes: 1, age_ms: 0 };
 
     /// Some division.
     pub(crate) fn choose(dice: &mut Dice) -> Self {
         let workers = dice.between(1, WORKERS_MAX as u64) as usize;
         let linked = if dice.per_mille(250) { 1 } else { workers };
-        Self { workers, linked, lanes: dice.between(1, 3) as usize }
+        Self { workers, linked, lanes: dice.between(1, 3) as usize, age_ms: 0 }
     }
 }
 
@@ -109,7 +112,8 @@ pub(crate) fn ring_cell(
     };
     let finds = outside.clone();
     let find = move |finding| lock(&finds).findings.push(finding);
-    let host = RingHost { nonce: Box::new(nonce), find: Box::new(find), expiry };
+    let copy_reads = CopyReads { age_ms: shape.age_ms, ..CopyReads::default() };
+    let host = RingHost { nonce: Box::new(nonce), find: Box::new(find), expiry, copy_reads };
     let secret = Secret::new(SECRET).expect("invariant: the secret is long enough");
     let ring = RingCell::new(cell, identity, secret, host);
     let ring = ring.expect("invariant: the cell has a log");

@@ -14,6 +14,9 @@ const TOGETHER_MAX: u64 = 3;
 /// Requests without an answer after which it asks no more.
 const WAITING_MAX: usize = 6;
 
+/// From the number of one connection of a client to that of its next: more than there are clients.
+const SESSIONS: usize = 1 << 16;
+
 /// What the clients of a run ask for besides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Habits {
@@ -45,6 +48,8 @@ impl Habits {
 /// A client.
 pub(crate) struct Client {
     number: usize,
+    /// The number of its connection, among those of all clients.
+    session: usize,
     /// Its connection, and the cell at the other end.
     pub(crate) pipe: Option<(PipeId, usize)>,
     /// What has arrived of the answers.
@@ -73,6 +78,7 @@ impl Client {
     pub(crate) fn new(number: usize, names: Arc<[String]>, habits: Habits) -> Self {
         Self {
             number,
+            session: number,
             pipe: None,
             arrived: Vec::new(),
             waiting: VecDeque::new(),
@@ -139,6 +145,7 @@ impl Client {
     /// Its connection to `cell` is open, or could not be opened.
     pub(crate) fn connected(&mut self, pipe: Option<PipeId>, cell: usize, scene: &mut Scene) {
         self.pipe = pipe.map(|pipe| (pipe, cell));
+        self.session += SESSIONS;
         let delay_ns = scene.dice.duration(50_000, 5_000_000);
         self.goes_on_after(delay_ns, scene);
     }
@@ -232,9 +239,9 @@ impl Client {
         let Some((pipe, cell)) = self.pipe else { return };
         let names: Vec<_> = keys.iter().map(|key| self.names[*key].as_str()).collect();
         let Some(text) = text(&names.join(" "), ask) else { return };
-        let number = self.number;
+        let (number, session) = (self.number, self.session);
         let mut ask_one = |key: &usize| {
-            let entry = history.ask(number, *key, ask, scene.now_ns);
+            let entry = history.ask((number, session), *key, ask, scene.now_ns);
             scene.note("ask", &[number as u64, cell as u64 + 1, entry as u64, *key as u64]);
             scene.say(|| {
                 format!("  client {number} asks cell {}: #{entry} {ask:?} key {key}", cell + 1)

@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Between two values that are stored.
 pub(crate) const STEP: u64 = 10_000;
 
+/// What happens without a request is on no connection.
+const NOBODYS: usize = usize::MAX;
+
 const SECOND_NS: u64 = 1_000_000_000;
 /// An item may be seen so much longer than it was stored for.
 const LATE_NS: u64 = 2 * SECOND_NS;
@@ -90,6 +93,29 @@ pub(crate) struct Entry {
     /// When the answer came. Without one it may still be executed.
     pub(crate) answered_ns: Option<u64>,
     pub(crate) answer: Answer,
+    /// The connection on which it was asked.
+    pub(crate) session: usize,
+    /// So much before it was asked may the answer to a read have been right.
+    pub(crate) age_ns: u64,
+}
+
+impl Entry {
+    /// A request without an answer.
+    fn asked((client, session): (usize, usize), key: usize, ask: Ask, asked_ns: u64) -> Self {
+        let (answered_ns, answer, age_ns) = (None, Answer::Open, 0);
+        Self { client, key, ask, asked_ns, answered_ns, answer, session, age_ns }
+    }
+
+    /// Since when the answer may have been right.
+    pub(crate) fn since_ns(&self) -> u64 {
+        self.asked_ns.saturating_sub(self.age_ns)
+    }
+
+    /// Whether `later` was asked on the same connection, after this was answered.
+    pub(crate) fn precedes(&self, later: &Self) -> bool {
+        let is_before = self.answered_ns.is_some_and(|at_ns| at_ns < later.asked_ns);
+        self.session == later.session && is_before
+    }
 }
 
 /// When an item ends that was stored for some time only.
@@ -120,14 +146,17 @@ pub(crate) struct History {
     /// drawn at random, below 2^30: over minutes, with a loss each few seconds, one in some hundred
     /// rings gives a number of before again by chance.
     forgets_numbers: bool,
+    /// How old the answers to reads may be, by the clock of the cell that answers them.
+    age_ns: u64,
     /// The first number that was given twice.
     pub(crate) repeated: Option<String>,
 }
 
 impl History {
-    /// No request yet. Whether numbers of before a loss do not count.
-    pub(crate) fn new(forgets_numbers: bool) -> Self {
-        Self { forgets_numbers, ..Self::default() }
+    /// No request yet. Whether numbers of before a loss do not count, and how old the answers to
+    /// reads may be, in milliseconds.
+    pub(crate) fn new(forgets_numbers: bool, age_ms: u16) -> Self {
+        Self { forgets_numbers, age_ns: u64::from(age_ms) * 1_000_000, ..Self::default() }
     }
 
     /// A value that nobody has stored.
@@ -136,10 +165,18 @@ impl History {
         self.values * STEP
     }
 
-    /// Notes a request. Returns its number.
-    pub(crate) fn ask(&mut self, client: usize, key: usize, ask: Ask, now_ns: u64) -> usize {
-        let (answered_ns, answer) = (None, Answer::Open);
-        self.entries.push(Entry { client, key, ask, asked_ns: now_ns, answered_ns, answer });
+    /// Notes a request of a client on its connection `session`. Returns its number.
+    pub(crate) fn ask(
+        &mut self,
+        (client, session): (usize, usize),
+        key: usize,
+        ask: Ask,
+        asked_ns: u64,
+    ) -> usize {
+        let is_for_copies = matches!(ask, Ask::Get | Ask::Gets);
+        let age_ns = if is_for_copies { self.age_ns + self.age_ns / DRIFT_PART } else { 0 };
+        let asked = Entry::asked((client, session), key, ask, asked_ns);
+        self.entries.push(Entry { age_ns, ..asked });
         self.entries.len() - 1
     }
 
@@ -164,8 +201,7 @@ impl History {
 
     /// The flush with this number ends what `key` has at one moment from now on.
     pub(crate) fn flush(&mut self, number: u32, key: usize, now_ns: u64) {
-        let (client, ask, answer) = (usize::MAX, Ask::End(number), Answer::Open);
-        self.entries.push(Entry { client, key, ask, asked_ns: now_ns, answered_ns: None, answer });
+        self.entries.push(Entry::asked((usize::MAX, NOBODYS), key, Ask::End(number), now_ns));
     }
 
     /// The flush with this number is replaced: it may have ended nothing.
@@ -191,9 +227,9 @@ impl History {
         if self.forgets_numbers {
             self.tokens.retain(|(of, _), _| *of != key);
         }
-        let (ask, answer, client) = (Ask::Lose, Answer::Done, usize::MAX);
-        let answered_ns = Some(answered_ns);
-        self.entries.push(Entry { client, key, ask, asked_ns, answered_ns, answer });
+        let asked = Entry::asked((usize::MAX, NOBODYS), key, Ask::Lose, asked_ns);
+        let (answer, answered_ns) = (Answer::Done, Some(answered_ns));
+        self.entries.push(Entry { answer, answered_ns, ..asked });
     }
 
     /// Notes the number of an item that was seen with `value`.
@@ -259,7 +295,7 @@ impl History {
         let again = |entry: &Entry| Entry { answered_ns: None, answer: Answer::Open, ..*entry };
         let again: Vec<_> = entries.iter().filter(is_end).map(again).collect();
         entries.extend(again);
-        entries.sort_by_key(|entry| entry.asked_ns);
+        entries.sort_by_key(Entry::since_ns);
         entries
     }
 }

@@ -116,6 +116,9 @@ struct Search<'h> {
     /// The requests with an answer, and those without.
     answered: Vec<usize>,
     open: Vec<usize>,
+    /// What must have happened before, of what was asked on the same connection, where that or it
+    /// was a read whose answer may be older.
+    before: Vec<Vec<usize>>,
     /// The values that answers show, each by what was stored.
     shown: HashSet<u64>,
     done: Vec<bool>,
@@ -148,6 +151,16 @@ impl<'h> Search<'h> {
             _ => None,
         };
         let shown = entries.iter().filter_map(value).map(|value| value / STEP * STEP).collect();
+        let is_old = |at: usize| entries[at].age_ns > 0;
+        let before = |at: usize| {
+            let is_before = |of: &usize| entries[*of].precedes(&entries[at]);
+            let counts = |of: &usize| is_old(at) || is_old(*of);
+            (0..entries.len()).filter(counts).filter(is_before).collect()
+        };
+        let before = match entries.iter().any(|entry| entry.age_ns > 0) {
+            true => (0..entries.len()).map(before).collect(),
+            false => vec![Vec::new(); entries.len()],
+        };
         let (done, left) = (vec![false; entries.len()], answered.len());
         let used = vec![0; open.len().div_ceil(64)];
         Self {
@@ -155,6 +168,7 @@ impl<'h> Search<'h> {
             ends,
             answered,
             open,
+            before,
             shown,
             done,
             hash: 0,
@@ -249,7 +263,8 @@ impl<'h> Search<'h> {
     fn first_to_end(&self) -> Option<usize> {
         let ends_ns = |at: usize| self.entries[at].answered_ns.unwrap_or(u64::MAX);
         let mut first: Option<usize> = None;
-        for at in self.waiting() {
+        // Who has another connection may be answered from before what an old answer has shown.
+        for at in self.waiting().filter(|at| self.entries[*at].age_ns == 0) {
             // What was asked later has its answer later.
             if first.is_some_and(|first| self.entries[at].asked_ns > ends_ns(first)) {
                 break;
@@ -279,7 +294,11 @@ impl<'h> Search<'h> {
         let late_ns = end.and_then(|end| end.latest_ns).unwrap_or(u64::MAX);
         let first_ns = self.first_to_end().and_then(|at| self.entries[at].answered_ns);
         let bound_ns = first_ns.unwrap_or(u64::MAX).min(late_ns);
-        let next = || self.waiting().take_while(|at| self.entries[*at].asked_ns <= bound_ns);
+        let next = || {
+            let is_asked = |at: &usize| self.entries[*at].since_ns() <= bound_ns;
+            let follows = |at: &usize| self.before[*at].iter().all(|of| self.done[*of]);
+            self.waiting().take_while(is_asked).filter(follows)
+        };
         let is_right = |at: &usize| {
             only_reads(&self.entries[*at]) && self.apply(&self.entries[*at], state) == Some(state)
         };
@@ -368,7 +387,8 @@ mod tests {
 
     fn entry(ask: Ask, answer: Answer, from: u64, to: u64) -> Entry {
         let answered_ns = (answer != Answer::Open).then_some(to);
-        Entry { client: 0, key: 0, ask, asked_ns: from, answered_ns, answer }
+        let (session, age_ns) = (from as usize, 0);
+        Entry { client: 0, key: 0, ask, asked_ns: from, answered_ns, answer, session, age_ns }
     }
 
     fn is_linear(entries: &[Entry]) -> bool {
@@ -423,6 +443,54 @@ mod tests {
         ];
         for (at, (entries, expected)) in cases.iter().enumerate() {
             assert_eq!(is_linear(entries), *expected, "case {at}");
+        }
+    }
+
+    #[test]
+    fn an_old_answer_is_right_if_it_was_and_no_connection_goes_back() {
+        use Answer::{Done, Value};
+        let of = |session, it: Entry| Entry { session, ..it };
+        let old = |session, value, from| Entry {
+            session,
+            age_ns: 5,
+            ..entry(Ask::Get, Value(value), from, from + 1)
+        };
+        let (one, two) = (Some(STEP), Some(2 * STEP));
+        let set = |value, from| entry(Ask::Set(value * STEP), Done, from, from + 1);
+        let get = |session, value, from| of(session, entry(Ask::Get, Value(value), from, from + 1));
+        let cases: &[(&[Entry], bool)] = &[
+            (&[set(1, 10), set(2, 20), old(9, one, 25)], true),
+            (&[set(1, 10), set(2, 20), old(9, one, 27)], false),
+            (&[set(1, 10), set(2, 20), get(9, one, 25)], false),
+            // Its own write, and what it has read before.
+            (&[set(1, 10), of(9, set(2, 20)), old(9, one, 23)], false),
+            (&[set(1, 10), set(2, 20), old(9, two, 22), old(9, one, 24)], false),
+            (&[set(1, 10), set(2, 20), old(9, two, 22), old(8, one, 24)], true),
+            (&[set(1, 10), set(2, 20), get(9, two, 22), old(9, one, 24)], false),
+            // A read of the primary after that of a copy.
+            (
+                &[
+                    set(1, 10),
+                    entry(Ask::Set(2 * STEP), Done, 20, 30),
+                    old(9, two, 22),
+                    get(9, one, 24),
+                ],
+                false,
+            ),
+            (
+                &[
+                    set(1, 10),
+                    entry(Ask::Set(2 * STEP), Done, 20, 30),
+                    old(9, two, 22),
+                    get(8, one, 24),
+                ],
+                true,
+            ),
+        ];
+        for (at, (entries, expected)) in cases.iter().enumerate() {
+            let mut entries = entries.to_vec();
+            entries.sort_by_key(Entry::since_ns);
+            assert_eq!(is_linear(&entries), *expected, "case {at}");
         }
     }
 

@@ -52,6 +52,7 @@ fn main() -> ExitCode {
     let (start, mut failed) = (Instant::now(), 0);
     let mut interrupted = Interrupted::default();
     let (mut faults, mut sums, mut least) = (BTreeMap::new(), [0; 14], [u64::MAX; 2]);
+    let mut copy_reads = [0; 2];
     for seed in from..until {
         let report = sim::run(seed, cli.wanted());
         if let Some(fault) = &report.fault {
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
             *faults.entry(kind).or_insert(0) += count;
         }
         interrupted.add_all(&report.interrupted);
+        copy_reads.iter_mut().zip(report.copy_reads).for_each(|(sum, count)| *sum += count);
         let [left, stayed] = report.left;
         let counts = [1, report.requests, report.answered, report.promotions, left, stayed];
         let [moves, learned, divided, replaced, united] = report.moves;
@@ -85,6 +87,8 @@ fn main() -> ExitCode {
     );
     let [least_s, least_requests] = least;
     println!("each run has {least_s} s of simulated time and {least_requests} requests at least");
+    let [by_copies, refused] = copy_reads;
+    println!("copies have answered {by_copies} reads, and refused {refused}");
     println!("faults: {faults:?}");
     for step in STEPS {
         let below = BELOW.iter().filter(|_| cli.tier);

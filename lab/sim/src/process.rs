@@ -307,6 +307,12 @@ impl Process {
         self.workers.iter().map(|worker| worker.driver.drops).sum()
     }
 
+    /// Reads that it has answered as a copy, and those that it has refused to.
+    pub(crate) fn copy_reads(&self) -> [u64; 2] {
+        let counters = self.cell.counters();
+        [counters.copy_reads, counters.copy_reads_refused]
+    }
+
     /// The keeper takes a step. Returns what follows.
     pub(crate) fn step_keeper(&mut self, scene: &mut Scene) -> Vec<Follows> {
         if self.keeper_at_ns != Some(scene.now_ns) {
@@ -454,6 +460,9 @@ impl Process {
         for range in self.member.map().ranges.iter().filter(|range| range.primary == self.me) {
             let until_ns = self.member.may_answer_until_ns(range.id, now);
             self.ring.extend(range.id, range.epoch, until_ns);
+        }
+        for primary in self.member.map().primaries_copied_by(self.me) {
+            self.ring.granted(primary, self.member.granted_by(primary));
         }
     }
 

@@ -113,6 +113,9 @@ pub struct Report {
     pub forgiven: u64,
     /// Batches whose replies were dropped, since a lease had ended.
     pub drops: u64,
+    /// Reads that copies have answered, and those that they have refused to, of the cells that ran
+    /// in the end.
+    pub copy_reads: [u64; 2],
 }
 
 /// How far a run is.
@@ -140,6 +143,16 @@ fn consistency(seed: u64) -> Consistency {
         _ => (Durability::D1, Reads::Lease),
     };
     Consistency { durability, reads }
+}
+
+/// How old the answers of copies may be in the ring of `seed`, in milliseconds; 0: copies answer
+/// nothing. They do in one half of the rings whose reads rest on leases.
+fn age_ms(seed: u64) -> u16 {
+    match seed % 16 {
+        0 | 3 => 250,
+        2 | 15 => 150,
+        _ => 0,
+    }
 }
 
 struct World {
@@ -239,7 +252,9 @@ impl World {
         let slices = names.iter().map(|name| SliceId::of(name.as_bytes())).collect();
         let ack = if seed.is_multiple_of(3) { Ack::Os } else { Ack::Disk };
         let bucket = tier.then(|| Bucket::new(ack, &mut scene.dice));
-        let machines = machines(count, bucket.as_ref(), &mut scene.dice);
+        let mut machines = machines(count, bucket.as_ref(), &mut scene.dice);
+        let age_ms = if tier { 0 } else { age_ms(seed) };
+        machines.iter_mut().for_each(|(shape, ..)| shape.age_ms = age_ms);
         let net = Net::new(count, &mut scene);
         let coordinator = Coordinator::new(map, slices);
         let mut cells = Cells::start(coordinator, net, machines, &mut scene);
@@ -272,7 +287,7 @@ impl World {
         let calm_ns = FAULTS_NS + last_ns;
         let steps_max = STEPS_MAX * minutes.unwrap_or(1);
         scene.at(calm_ns, Event::Calm);
-        let history = History::new(minutes.is_some());
+        let history = History::new(minutes.is_some(), age_ms);
         let phase = Phase::Faults;
         let begun = BTreeSet::new();
         let fault = None;
@@ -685,7 +700,10 @@ impl World {
             moves: self.cells.coordinator.moves,
             losses: self.cells.coordinator.losses,
             forgiven: self.cells.coordinator.forgiven,
-            drops: processes.map(Process::drops).sum(),
+            drops: processes.clone().map(Process::drops).sum(),
+            copy_reads: processes
+                .map(Process::copy_reads)
+                .fold([0; 2], |sum, of| [sum[0] + of[0], sum[1] + of[1]]),
             trace: self.scene.trace.into_text(),
         }
     }

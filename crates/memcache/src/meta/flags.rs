@@ -231,6 +231,22 @@ impl<'a> MetaFlags<'a> {
         self.argument(b'P')
     }
 
+    /// `L`: another word for a proxy, which volvox takes for who may answer a read. memcached
+    /// ignores it.
+    #[inline]
+    #[must_use]
+    pub fn word_for_reads(&self) -> Option<&'a [u8]> {
+        self.argument(b'L')
+    }
+
+    /// Whether the reply says how the item was used, or the read is to leave no trace of its own:
+    /// `h`, `l` and `u`.
+    #[inline]
+    #[must_use]
+    pub fn is_about_use(&self) -> bool {
+        [b'h', b'l', b'u'].into_iter().any(|letter| self.has(letter))
+    }
+
     /// `M`: the mode. An empty mode reads as a space, which is no mode, so it is refused like any
     /// unknown one.
     #[inline]

@@ -14,7 +14,7 @@
 use super::error::FrameError;
 use super::kind::{FrameKind, Verdict};
 use super::limits::{FRAME_BYTES_MAX, LANES_MAX};
-use crate::wire::{Fields, Message, Short, set_length};
+use crate::wire::{Fields, LENGTH_BYTES, Message, Short, set_length};
 
 /// One message between two cells, after their handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,21 @@ pub enum Frame<'a> {
         /// canonical form.
         text: &'a [u8],
     },
-    /// The reply to a request.
+    /// A request that only reads, and that a copy in sync may answer. Only where both have the
+    /// feature [`crate::COPIES_READ`].
+    Read {
+        /// As that of a request.
+        id: u64,
+        /// How long the sender waits for the reply, from now.
+        deadline_ms: u16,
+        /// How old the answer of a copy may be. 0: only the primary may answer.
+        age_ms: u16,
+        /// No cell with an earlier map may answer.
+        map_version: u64,
+        /// As that of a request.
+        text: &'a [u8],
+    },
+    /// The reply to a request or a read.
     Reply {
         /// Of the request.
         id: u64,
@@ -50,7 +64,7 @@ pub enum Frame<'a> {
         again: u16,
         /// What has happened to it.
         verdict: Verdict,
-        /// The map that the sender has used.
+        /// The map of the sender when the reply may leave, or a later one.
         map_version: u64,
         /// The reply to the client, or an error line.
         text: &'a [u8],
@@ -164,6 +178,7 @@ impl<'a> Frame<'a> {
     pub fn kind(&self) -> FrameKind {
         match self {
             Self::Request { .. } => FrameKind::Request,
+            Self::Read { .. } => FrameKind::Read,
             Self::Reply { .. } => FrameKind::Reply,
             Self::StreamOpen { .. } => FrameKind::StreamOpen,
             Self::StreamFrom { .. } => FrameKind::StreamFrom,
@@ -192,6 +207,9 @@ impl<'a> Frame<'a> {
             Self::Request { id, deadline_ms, hops, worker, first, again, map_version, text } => {
                 let to = to.u64(id).u16(deadline_ms).u8(hops).u16(worker);
                 to.u64(first).u16(again).u64(map_version).bytes(text)
+            }
+            Self::Read { id, deadline_ms, age_ms, map_version, text } => {
+                to.u64(id).u16(deadline_ms).u16(age_ms).u64(map_version).bytes(text)
             }
             Self::Reply { id, again, verdict, map_version, text } => {
                 to.u64(id).u16(again).u8(verdict as u8).u64(map_version).bytes(text)
@@ -258,6 +276,13 @@ impl<'a> Frame<'a> {
                 worker: from.u16()?,
                 first: from.u64()?,
                 again: from.u16()?,
+                map_version: from.u64()?,
+                text: from.rest(),
+            },
+            FrameKind::Read => Self::Read {
+                id: with_next("id", from.u64()?)?,
+                deadline_ms: from.u16()?,
+                age_ms: from.u16()?,
                 map_version: from.u64()?,
                 text: from.rest(),
             },
@@ -331,6 +356,16 @@ impl<'a> Frame<'a> {
 pub fn end_frame(frame: &mut [u8]) {
     debug_assert!(frame.len() <= FRAME_BYTES_MAX, "a frame of {} bytes", frame.len());
     set_length(frame);
+}
+
+/// Bytes of a reply before the version of its map: its length, its kind, and what comes between.
+const BEFORE_VERSION: usize = LENGTH_BYTES + 1 + 8 + 2 + 1;
+
+/// Has `frame`, which is a [`Frame::Reply`] as a whole, or its beginning, say this version.
+pub fn set_reply_version(frame: &mut [u8], map_version: u64) {
+    if let Some(version) = frame.get_mut(BEFORE_VERSION..BEFORE_VERSION + 8) {
+        version.copy_from_slice(&map_version.to_le_bytes());
+    }
 }
 
 /// What is wrong with the fields of a frame.

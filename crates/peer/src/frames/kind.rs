@@ -32,8 +32,8 @@ impl Verdict {
 }
 
 /// The kinds, by their numbers.
-const BY_NUMBER: [Option<FrameKind>; 15] = {
-    let (mut kinds, mut at) = ([None; 15], 0);
+const BY_NUMBER: [Option<FrameKind>; 16] = {
+    let (mut kinds, mut at) = ([None; 16], 0);
     while at < FrameKind::ALL.len() {
         kinds[FrameKind::ALL[at] as usize] = Some(FrameKind::ALL[at]);
         at += 1;
@@ -69,11 +69,13 @@ pub enum FrameKind {
     Memory = 13,
     /// [`crate::Frame::Shown`].
     Shown = 14,
+    /// [`crate::Frame::Read`].
+    Read = 15,
 }
 
 impl FrameKind {
     /// Every kind, by rising number.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Request,
         Self::Reply,
         Self::StreamOpen,
@@ -86,6 +88,7 @@ impl FrameKind {
         Self::Answer,
         Self::Memory,
         Self::Shown,
+        Self::Read,
     ];
 
     /// The highest number.

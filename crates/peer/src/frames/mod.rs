@@ -9,6 +9,6 @@ mod limits;
 
 pub use decoder::Decoder;
 pub use error::FrameError;
-pub use frame::{Frame, end_frame};
+pub use frame::{Frame, end_frame, set_reply_version};
 pub use kind::{FrameKind, Verdict};
 pub use limits::{FRAME_BYTES_MAX, LANES_MAX};

@@ -23,7 +23,7 @@ use crate::consistency::Consistency;
 use crate::ids::{CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES, SliceId};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Most cells that a ring has had, those included that are gone.
 pub const CELLS_MAX: usize = 4096;
@@ -122,6 +122,13 @@ impl Map {
         let index = slice.index();
         let at = self.ranges.partition_point(|range| usize::from(range.end) <= index);
         self.ranges.get(at)
+    }
+
+    /// The primaries of which `cell` is a copy in sync, each once.
+    #[must_use]
+    pub fn primaries_copied_by(&self, cell: CellId) -> BTreeSet<CellId> {
+        let copied = self.ranges.iter().filter(|range| range.copies.contains(&cell));
+        copied.map(|range| range.primary).collect()
     }
 
     /// How `cell` leaves the ring, if it does.

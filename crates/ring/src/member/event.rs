@@ -30,6 +30,19 @@ pub struct Heartbeat {
     pub suspects: Vec<CellId>,
 }
 
+/// What a primary has granted a cell that copies its changes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Granted {
+    /// When the copy has sent the latest of its heartbeats that the primary had when it still
+    /// waited for the copy, in nanoseconds of the copy's monotonic clock; 0: none. So the copy has
+    /// all that was confirmed before.
+    pub from_ns: u64,
+    /// A second that the primary has shown; 0 if it has not said so.
+    pub shown_s: u32,
+    /// The primary has shown no later second than this.
+    pub may_show_s: u32,
+}
+
 /// What a cell holds, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {

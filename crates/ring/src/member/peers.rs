@@ -25,7 +25,7 @@ pub(super) struct Peer {
     /// a lease: the lease ends before the silence is long enough.
     counted_ns: u64,
     /// The sending of the own heartbeat by which it has granted a lease.
-    lease_from_ns: Option<u64>,
+    pub(super) lease_from_ns: Option<u64>,
     /// What its latest heartbeat says, if that went by a newer map than the own one.
     ahead: Option<Ahead>,
     /// The version of the map for which it is ready to learn.

@@ -2,7 +2,7 @@
 
 use super::beats::Beats;
 use super::choice::Choice;
-use super::event::{Effect, Event, Heartbeat, Order};
+use super::event::{Effect, Event, Granted, Heartbeat, Order};
 use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, LOST_NS, SHRINK_NS, SILENCE_NS};
 use super::moving::Moving;
 use super::newer::Newer;
@@ -254,6 +254,18 @@ impl Member {
             return 0;
         }
         self.granters(range).map(|cell| self.lease_until_ns(cell)).min().unwrap_or(u64::MAX)
+    }
+
+    /// What `primary`, whose changes this cell copies, has granted it. Its own reads rest on that:
+    /// it answers them as a copy.
+    #[must_use]
+    pub fn granted_by(&self, primary: CellId) -> Granted {
+        let granted = |peer: &Peer| Granted {
+            from_ns: peer.lease_from_ns.unwrap_or(0),
+            shown_s: peer.shown_s,
+            may_show_s: self.time.shown_by_others_s(),
+        };
+        self.peers.get(primary).map(granted).unwrap_or_default()
     }
 
     /// The second that this cell must be able to show before it answers as the primary of `range`:

@@ -2,12 +2,14 @@
 
 use super::copies::Copy;
 use super::copies::{Exchanges, Origins, Room};
+use super::copy_reads::CopyReads;
 use super::flushed::Flushed;
+use super::granted::Grants;
 use super::history::History;
 use super::job::{Job, Origin};
 use super::journal_waits::JournalWaits;
 use super::retries::Tags;
-use super::routes::{self, Routes};
+use super::routes::{self, Parts, Routes};
 use super::terms::{OF_JOURNAL, Term, Terms};
 use crate::cell::Cell;
 use crate::effect_log::EffectLog;
@@ -17,7 +19,8 @@ use effects::{LaneId, Level, Levels, Place};
 use engine::KEY_BYTES_MAX;
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
 use ring::{
-    CellId, Change, Incarnation, Leaving, Map, Memory, Order, Outcome, Outlook, RangeId, Stamp,
+    CellId, Change, Granted, Incarnation, Leaving, Map, Memory, Order, Outcome, Outlook, RangeId,
+    Stamp,
 };
 use session::{LogId, WorkerId};
 use std::fmt;
@@ -157,6 +160,8 @@ pub struct RingHost {
     pub find: Box<dyn Fn(Finding) + Send + Sync>,
     /// The clock by which items expire.
     pub expiry: Arc<ExpiryClock>,
+    /// Which reads of its clients copies may answer.
+    pub copy_reads: CopyReads,
 }
 
 /// How workers are reached, once they run.
@@ -204,6 +209,9 @@ pub struct RingCell {
     routes: RwLock<Arc<Routes>>,
     map: RwLock<Arc<Map>>,
     pub(crate) terms: Terms,
+    pub(crate) grants: Grants,
+    /// The version of the newest map that it has begun to go by.
+    newest: AtomicU64,
     pub(crate) origins: Origins,
     pub(crate) exchanges: Exchanges,
     /// The changes for which other cells may ask again.
@@ -240,7 +248,11 @@ impl RingCell {
         }
         let terms = Terms::new();
         let nothing = Map::new(identity.ring, u32::MAX, 1);
-        let routes = Routes::of(&nothing, identity.cell, &terms, |_| true, |_| 0);
+        let grants = Grants::default();
+        let (no, never) = (&|_: &ring::Range| false, &|_: &ring::Range| 0);
+        let parts =
+            Parts { terms: &terms, grants: &grants, serves: no, copies: no, lost_at: never };
+        let routes = Routes::of(&nothing, identity.cell, &parts);
         let mailed = log.lanes.logs().map(|_| AtomicBool::new(false)).collect();
         Ok(Arc::new(Self {
             room: Room::new(cell.clone()),
@@ -254,6 +266,8 @@ impl RingCell {
             routes: RwLock::new(Arc::new(routes)),
             map: RwLock::new(Arc::new(nothing)),
             terms,
+            grants,
+            newest: AtomicU64::new(0),
             origins: Origins::new(),
             exchanges: Exchanges::default(),
             copies: RwLock::default(),
@@ -314,6 +328,22 @@ impl RingCell {
     /// Sets until when this cell may answer as the primary of `range` in `epoch`.
     pub fn extend(&self, range: RangeId, epoch: u32, until_ns: u64) {
         self.terms.extend(Term { range, epoch }, until_ns);
+    }
+
+    /// What `primary` has granted this cell, which copies its changes.
+    pub fn granted(&self, primary: CellId, granted: Granted) {
+        self.grants.set(primary, granted);
+    }
+
+    /// It begins to go by the map of this version. Only after that replies may leave which do not
+    /// wait for a copy any more that the map has dropped.
+    pub(crate) fn begins_with(&self, version: u64) {
+        self.newest.store(version, Ordering::Release);
+    }
+
+    /// The version of the newest map that it has begun to go by.
+    pub(crate) fn newest_version(&self) -> u64 {
+        self.newest.load(Ordering::Acquire)
     }
 
     /// Whether the leases of a level last.
@@ -472,7 +502,8 @@ impl RingCell {
     /// Who this cell is, as a handshake says it.
     fn local(&self) -> Local {
         let RingIdentity { ring, cell, incarnation } = self.identity;
-        Local::new(Identity { ring, cell: cell.0, incarnation })
+        let identity = Identity { ring, cell: cell.0, incarnation };
+        Local { features: peer::COPIES_READ, ..Local::new(identity) }
     }
 
     /// Begins a handshake with `cell`.

@@ -23,8 +23,8 @@ use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, Words, 
 use peer::{Frame, Purpose};
 use ring::CellId;
 use session::{
-    Answer, BatchEnd, Cause, Completions, Conn, ConnId, Handler, LogId, Order, Outcome, Passed,
-    Plain, Prompt, Reply, Serve, Session, Ticket, Waited, WorkerId,
+    Answer, BatchEnd, Cause, Completions, Conn, ConnId, Copies, Handler, LogId, Order, Outcome,
+    Passed, Plain, Prompt, Reply, Serve, Session, Ticket, Waited, WorkerId,
 };
 use std::fmt::Display;
 use std::sync::Arc;
@@ -77,6 +77,10 @@ impl LinkHandler for RingService {
         self.worker.reply_in_doubt(id, out);
     }
 
+    fn stamp(&self, frame: &mut [u8]) {
+        peer::set_reply_version(frame, self.worker.ring().newest_version());
+    }
+
     fn notes(&self, cell: CellId, what: &dyn Display) {
         self.worker.notes(cell, what);
     }
@@ -115,7 +119,11 @@ impl Serve for RingService {
 
     fn accept(&mut self, id: ConnId, listener: usize) -> RingConnection {
         if listener != self.links_at {
-            return RingConnection::Client(Session::new(id));
+            let copies = match self.worker.ring().host.copy_reads.serve(listener) {
+                true => Copies::ByDefault,
+                false => Copies::IfAsked,
+            };
+            return RingConnection::Client(Session::new(id).with_copies(copies));
         }
         self.worker.roles.insert(id, Role::Called);
         let link = Link::accepting(id, self.worker.ring().acceptor(), self.worker.ring().decoder());
@@ -254,7 +262,7 @@ impl Handler for RingService {
     fn send_on(&mut self, now: Now, conn: &Conn, plain: &Plain<'_>, ticket: Ticket) -> bool {
         self.worker.begin(now);
         !self.worker.service().distrusts(conn)
-            && clients::send_on(&mut self.worker.jobs, plain, ticket)
+            && clients::send_on(&mut self.worker.jobs, conn, plain, ticket)
     }
 
     fn refused(

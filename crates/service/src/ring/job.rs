@@ -89,6 +89,12 @@ pub struct Job {
     pub(crate) not_now: Option<NotNow>,
     /// Until when it is not asked again.
     pub(crate) rest: Rest,
+    /// How old the answer of a copy may be, in milliseconds. 0: no copy may answer.
+    pub(crate) age_ms: u16,
+    /// Whether a copy was ever to answer it.
+    pub(crate) is_read: bool,
+    /// Whether the cell that has it is asked as a copy.
+    pub(crate) is_at_copy: bool,
 }
 
 impl Job {
@@ -111,7 +117,20 @@ impl Job {
             is_in_doubt: false,
             not_now: None,
             rest: Rest::default(),
+            age_ms: 0,
+            is_read: false,
+            is_at_copy: false,
         }
+    }
+
+    /// The same, which a copy may answer that is `age_ms` old at most.
+    pub(crate) fn for_copies(self, age_ms: u16) -> Self {
+        Self { age_ms, is_read: age_ms > 0, ..self }
+    }
+
+    /// The same, which no copy may answer.
+    pub(crate) fn for_primary(self) -> Self {
+        Self { age_ms: 0, is_at_copy: false, ..self }
     }
 
     /// It is asked with its id now, and its range was lost so often. Returns how often it was asked

@@ -7,7 +7,9 @@
 //!
 //! | room | may use | what it is |
 //! |---|---|---|
+//! | `copy_reads` | nothing | which reads copies may answer |
 //! | `flushed` | nothing | which delayed flushes each slice has carried out |
+//! | `granted` | nothing | what primaries have granted this cell |
 //! | `history` | nothing | how the map has changed |
 //! | `not_now` | nothing | why a request is not executed now |
 //! | `reason` | nothing | why a stream ends |
@@ -16,12 +18,12 @@
 //! | `job` | `not_now` | a request that is carried out for somebody |
 //! | `retries` | nothing | what has come of requests that may be asked again |
 //! | `copies` | `reason`, `retries` | both ends of what is copied |
-//! | `routes` | `terms` | where requests go, by one map |
-//! | `cell` | `copies`, `flushed`, `history`, `job`, `journal_waits`, `retries`, `routes`, `terms` | what all workers share |
+//! | `routes` | `granted`, `terms` | where requests go, by one map |
+//! | `cell` | `copies`, `copy_reads`, `flushed`, `granted`, `history`, `job`, `journal_waits`, `retries`, `routes`, `terms` | what all workers share |
 //! | `written_back` | `cell`, `copies` | what copies are to know of what was written back |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
 //! | `links` | `cell`, `copies`, `jump`, `reason`, `retries` | connections to other cells |
-//! | `requests` | `cell`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
+//! | `requests` | `cell`, `copy_reads`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
 //! | `keeping` | `cell`, `copies`, `flushed`, `jump`, `retries`, `routes`, `terms` | what follows from a new map |
 //! | `worker` | `cell`, `links`, `not_now`, `requests`, `retries` | the jobs and streams of one worker |
 //! | `cellcycle` | `cell`, `requests` | the commands of CellCycle |
@@ -33,8 +35,10 @@
 mod cell;
 mod cellcycle;
 mod copies;
+mod copy_reads;
 mod discovery;
 mod flushed;
+mod granted;
 mod handler;
 #[cfg(test)]
 mod handler_test;
@@ -62,6 +66,7 @@ mod worker;
 mod written_back;
 
 pub use cell::{Finding, Flushing, Left, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
+pub use copy_reads::{AGE_MS_MAX, CopyReads};
 pub use handler::RingService;
 pub use keeping::Keeper;
 pub use links::{Link, RingConnection};

@@ -70,6 +70,9 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         reply::stat(out, "division_step", step);
     }
     reply::stat(out, "losses", map.ranges.iter().map(|range| range.losses).sum::<u32>());
+    let counters = ring.cell.counters();
+    reply::stat(out, "copy_reads", counters.copy_reads);
+    reply::stat(out, "copy_reads_refused", counters.copy_reads_refused);
     reply::stat(out, "time", now.expiry_s);
     if let Some(flush) = map.flushes.latest() {
         reply::stat(out, "flush", flush.number);

@@ -1,11 +1,13 @@
 //! Where the requests for a slice go, by one version of the map.
 
+use super::granted::{Grants, OfPrimary};
 use super::terms::{Term, Terms};
 use base::SliceId;
 use effects::Level;
 use ring::{CellId, Consistency, Map, Range, RangeId};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 /// Where the requests for a range go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +20,21 @@ pub(crate) enum Target {
     Nowhere,
 }
 
+/// What this cell copies: who leads it, in which epoch, and what that has granted.
+pub(crate) struct Copied {
+    pub(crate) primary: CellId,
+    pub(crate) epoch: u32,
+    pub(crate) granted: Arc<OfPrimary>,
+}
+
 /// The route of one range.
 struct Route {
     target: Target,
     range: Option<RangeId>,
+    /// Who copies it, in sync.
+    copies: Box<[CellId]>,
+    /// What this cell is to it, if it copies it, in sync, and has begun to.
+    copied: Option<Copied>,
     /// How often the range was lost with its last copy, or began again with what a journal has:
     /// nobody knew any more then who had asked for what.
     losses: u32,
@@ -31,7 +44,22 @@ struct Route {
 
 impl Route {
     /// That of slices which are in no range.
-    const NOWHERE: Self = Self { target: Target::Nowhere, range: None, losses: 0, lost_at: 0 };
+    fn nowhere() -> Self {
+        let (target, copies) = (Target::Nowhere, Box::default());
+        Self { target, range: None, copies, copied: None, losses: 0, lost_at: 0 }
+    }
+}
+
+/// What the routes of a cell rest on, besides the map.
+pub(crate) struct Parts<'a> {
+    pub(crate) terms: &'a Terms,
+    pub(crate) grants: &'a Grants,
+    /// Whether the cell serves what it leads.
+    pub(crate) serves: &'a dyn Fn(&Range) -> bool,
+    /// Whether it has begun to copy what it is to.
+    pub(crate) copies: &'a dyn Fn(&Range) -> bool,
+    /// The first version of the map in which it has seen the last loss of a range.
+    pub(crate) lost_at: &'a dyn Fn(&Range) -> u64,
 }
 
 /// The routes of all slices.
@@ -52,15 +80,9 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// The routes by `map` at the cell `me`, which leads `terms` as far as it `serves` them.
-    /// `lost_at`: the first version in which it has seen the last loss of a range.
-    pub(crate) fn of(
-        map: &Map,
-        me: CellId,
-        terms: &Terms,
-        serves: impl Fn(&Range) -> bool,
-        lost_at: impl Fn(&Range) -> u64,
-    ) -> Self {
+    /// The routes by `map` at the cell `me`.
+    pub(crate) fn of(map: &Map, me: CellId, parts: &Parts<'_>) -> Self {
+        let Parts { terms, grants, serves, copies, lost_at } = parts;
         let route = |range: &Range| {
             let target = match range.primary {
                 primary if primary == me => {
@@ -72,14 +94,22 @@ impl Routes {
                 primary => Target::Cell(primary),
             };
             let (losses, lost_at) = (range.times_forgotten(), lost_at(range));
-            Route { target, range: Some(range.id), losses, lost_at }
+            let is_copied = range.copies.contains(&me) && range.journals.is_empty();
+            let (primary, epoch) = (range.primary, range.epoch);
+            let copied = (is_copied && copies(range)).then(|| Copied {
+                primary,
+                epoch,
+                granted: grants.of(primary),
+            });
+            let copies = range.copies.iter().copied().collect();
+            Route { target, range: Some(range.id), copies, copied, losses, lost_at }
         };
         let mut ranges: Vec<_> = map.ranges.iter().collect();
         ranges.sort_by_key(|range| (range.start, range.end));
-        let (mut begins, mut routes) = (Vec::new(), vec![Route::NOWHERE]);
+        let (mut begins, mut routes) = (Vec::new(), vec![Route::nowhere()]);
         for range in ranges {
             begins.extend([range.start, range.end]);
-            routes.extend([route(range), Route::NOWHERE]);
+            routes.extend([route(range), Route::nowhere()]);
         }
         let cell = |(id, cell): (&CellId, &ring::Cell)| {
             (*id, (cell.started.addresses.links, cell.started.incarnation.0))
@@ -95,6 +125,16 @@ impl Routes {
     pub(crate) fn target(&self, slice: SliceId) -> (Target, Option<RangeId>) {
         let Route { target, range, .. } = self.route(slice);
         (*target, *range)
+    }
+
+    /// Who copies `slice`, in sync.
+    pub(crate) fn copies(&self, slice: SliceId) -> &[CellId] {
+        &self.route(slice).copies
+    }
+
+    /// What this cell is to `slice`, if it copies it, in sync.
+    pub(crate) fn copied(&self, slice: SliceId) -> Option<&Copied> {
+        self.route(slice).copied.as_ref()
     }
 
     /// How often the range of `slice` was lost.
@@ -141,7 +181,10 @@ mod tests {
         for bounds in cases {
             let mut map = Map::new(1, 3, 1);
             map.ranges = bounds.iter().zip(7..).map(|(bounds, at)| range(*bounds, at)).collect();
-            let routes = Routes::of(&map, CellId(1), &Terms::new(), |_| true, |_| 4);
+            let (terms, grants) = (&Terms::new(), &Grants::default());
+            let (yes, four) = (&|_: &Range| true, &|_: &Range| 4);
+            let parts = Parts { terms, grants, serves: yes, copies: yes, lost_at: four };
+            let routes = Routes::of(&map, CellId(1), &parts);
             for slice in SliceId::all() {
                 let of = map.ranges.iter().find(|range| range.slices().contains(slice));
                 let target = of.map_or(Target::Nowhere, |range| Target::Cell(range.primary));

@@ -1,12 +1,14 @@
 //! What the tests of this room share: a cell of a ring, and maps.
 
 use super::cell::{Finding, RingCell, RingHost, RingIdentity};
+use super::copy_reads::CopyReads;
 use super::keeping::Keeper;
+use super::routes::{Parts, Routes};
 use crate::cell::Cell;
 use crate::testing::{NOW, VALUE_BYTES_MAX, cell_with_log};
 use backend::MemoryBackend;
 use base::{ExpiryClock, SliceId, Version};
-use ring::{Addresses, CellId, Command, Incarnation, Map, Started};
+use ring::{Addresses, CellId, Command, Incarnation, Map, Range, Started};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -28,7 +30,12 @@ pub(super) fn first_cell_of(
     let identity = RingIdentity { ring: 7, cell: CellId(1), incarnation: 1 };
     let secret = peer::Secret::new(&[9; 32]).expect("long enough");
     let expiry = Arc::new(ExpiryClock::new(0, 0));
-    let host = RingHost { nonce: Box::new(|| [5; _]), find: Box::new(find), expiry };
+    let host = RingHost {
+        nonce: Box::new(|| [5; _]),
+        find: Box::new(find),
+        expiry,
+        copy_reads: CopyReads::default(),
+    };
     RingCell::new(cell, identity, secret, host).expect("it has a log")
 }
 
@@ -156,6 +163,14 @@ pub(super) fn first_cell_finding<T: Send + 'static>(
     let finds = found.clone();
     let find = move |finding| finds.lock().expect("nobody panics").extend(wanted(finding));
     (first_cell(find), Found(found))
+}
+
+/// The routes of `ring` by `map`: it serves what it leads.
+pub(super) fn routes_of(ring: &RingCell, map: &Map) -> Arc<Routes> {
+    let (yes, never) = (&|_: &Range| true, &|_: &Range| 0);
+    let (terms, grants) = (&ring.terms, &ring.grants);
+    let parts = Parts { terms, grants, serves: yes, copies: yes, lost_at: never };
+    Arc::new(Routes::of(map, ring.identity.cell, &parts))
 }
 
 /// The map of a ring of N cells with two copies, which has formed.

@@ -5,12 +5,12 @@
 use super::cell::{Finding, RingCell};
 use super::links::{Kind, Link, Role, Streams, Waiting};
 use super::not_now::NotNow;
-use super::requests::{Executed, Jobs, Leads, Parked, Question};
+use super::requests::{Executed, Jobs, Leads, Parked, Question, as_copy};
 use super::retries::{Asker, RequestTag};
 use crate::service::Service;
 use base::{Now, SliceId};
 use memcache::{plain_get, plain_store};
-use peer::{Frame, Verdict, end_frame};
+use peer::{Frame, Verdict, end_frame, set_reply_version};
 use ring::CellId;
 use session::{Answer, ConnId, Order, Reply, WorkerId};
 use std::borrow::Cow;
@@ -160,7 +160,9 @@ impl RingWorker {
         let (now_ns, peers) = (self.now_ns(), &mut self.jobs.peers);
         match link.kind {
             Kind::Asking => {
-                let is_wanted = peers.opened((link.cell, link.incarnation), link.id(), now_ns);
+                let knows = link.features & peer::COPIES_READ != 0;
+                let is_wanted =
+                    peers.opened((link.cell, link.incarnation), (link.id(), knows), now_ns);
                 if is_wanted {
                     peers.send(link.cell, out);
                 }
@@ -212,9 +214,17 @@ impl RingWorker {
                 }
                 self.looks_again(link);
             }
-            (Kind::Asking, Frame::Reply { id, again, verdict, text, .. }) => {
+            (Kind::Answering, Frame::Read { id, deadline_ms, age_ms, map_version, text }) => {
+                let due_ns = now.mono_ns + u64::from(deadline_ms) * 1_000_000;
+                let asker = Asker { cell: link.cell, life: link.incarnation, worker: 0 };
+                let tag = RequestTag { asker, id, first: 0, again: 0 };
+                let question = Question { tag, hops: 1, map_version, due_ns };
+                self.answer_read(link, (&question, age_ms), text, out.bytes_mut());
+                self.looks_again(link);
+            }
+            (Kind::Asking, Frame::Reply { id, again, verdict, map_version, text }) => {
                 self.jobs.peers.hears(link.cell, now.mono_ns);
-                self.jobs.answered(link.cell, (id, again), verdict, text);
+                self.jobs.answered(link.cell, (id, again), (verdict, map_version), text);
             }
             (Kind::StreamOut, _) => self.streams.take_answer(link, frame, now.mono_ns),
             (Kind::StreamIn(_), _) => {
@@ -258,16 +268,49 @@ impl RingWorker {
             let plain = plain_store(text, value_bytes_max);
             plain.and_then(|(store, _)| executor.store_plain(&store, (tag, asked_by_map), out))
         };
+        let newest = executor.ring.newest_version();
         match answer {
             Some(Answer::Gate { log, seq }) => {
                 end_frame(out.since_mut(mark));
                 link.wait(Waiting { log, seq, due_ns, id }, out.since_mut(mark));
                 out.rewind(mark);
             }
-            Some(_) => end_frame(out.since_mut(mark)),
+            Some(_) => {
+                end_frame(out.since_mut(mark));
+                set_reply_version(out.since_mut(mark), newest);
+            }
             None => out.rewind(mark),
         }
         answer.is_some()
+    }
+
+    /// Answers a read of another cell: as a copy, where its answer may be `age_ms` old, or else as
+    /// the primary.
+    fn answer_read(
+        &mut self,
+        link: &mut Link,
+        (question, age_ms): (&Question, u16),
+        text: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let (id, executor) = ((question.tag.id, 0), &mut self.jobs.executor);
+        let map_version = executor.version();
+        let is_new = map_version >= question.map_version;
+        if is_new && age_ms == 0 {
+            as_copy::await_changes(executor, text);
+            return self.answer(link, question, Cow::Borrowed(text), out);
+        }
+        let mut reply = std::mem::take(&mut self.composed);
+        match is_new && as_copy::answer(executor, text, age_ms, &mut reply) {
+            true => write_reply(id, map_version, reply.bytes_mut(), out),
+            false => {
+                let (verdict, text) = (Verdict::NotOwner, &NotNow::NotLed.text()[..]);
+                let (id, again) = id;
+                Frame::Reply { id, again, verdict, map_version, text }.encode(out);
+            }
+        }
+        reply.clear(COMPOSED_KEEP_BYTES);
+        self.composed = reply;
     }
 
     /// Answers a request of another cell.
@@ -313,7 +356,10 @@ impl RingWorker {
             _ => executor.execute_once((&asked, slice), &tag, &mut reply),
         };
         match executed {
-            Executed::Done => write_reply((id, again), map_version, reply.bytes_mut(), out),
+            Executed::Done => {
+                let newest = executor.ring.newest_version();
+                write_reply((id, again), newest, reply.bytes_mut(), out);
+            }
             Executed::Gate(log, seq) => {
                 let (id, start) = ((id, again), out.len());
                 write_reply(id, map_version, reply.bytes_mut(), out);

@@ -19,7 +19,7 @@ use super::turn;
 use crate::bounds::{Resources, TAIL_FREE_BYTES};
 use crate::context::Context;
 use crate::handler::{Handler, Waited};
-use crate::ids::{ConnId, Ticket};
+use crate::ids::{ConnId, Copies, Ticket};
 use crate::reply::Span;
 
 /// One connection without a socket.
@@ -104,6 +104,13 @@ impl Session {
     #[must_use]
     pub fn new(id: ConnId) -> Self {
         Self { requests: Requests::new(id), tail: Tail::default() }
+    }
+
+    /// The same connection, whose reads copies may answer as `copies` says.
+    #[must_use]
+    pub fn with_copies(mut self, copies: Copies) -> Self {
+        self.requests.conn.copies = copies;
+        self
     }
 
     /// Its id.

@@ -154,6 +154,15 @@ pub static KEYS: &[Key] = keys! {
     ring.drain_s "ring-drain-s" Rule { unit: Unit::Seconds, range: 0..=3_600 } =>
         "Longest that a cell waits after SIGTERM until others have taken all that it has. 0: it \
          ends at once, and the others find that out.";
+    ring.copy_reads_ms "ring-copy-reads-ms" count(0, service::AGE_MS_MAX as u64) =>
+        "How many milliseconds old an answer to a get of a client of this cell may be: then a copy \
+         may give it where requests wait at the primary. Below 150 copies can rarely answer. 0: \
+         only the primary answers, but for meta requests that choose by their flag L.";
+    ring.copy_reads_prefixes "ring-copy-reads-prefixes" ANY =>
+        "Copies answer only for keys that begin with one of these. Empty: for all keys.";
+    ring.copy_reads_listen "ring-copy-reads-listen" ANY =>
+        "Copies answer only clients that connect to these of the addresses in server.listen. \
+         Empty: all clients.";
     tier.directory "tier-dir" ANY =>
         "Directory of a journal and of a database below the memory: what is stored outlives the \
          process and the memory. Each cell has one of its own. Empty: the cell has no tier.";

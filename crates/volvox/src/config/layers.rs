@@ -236,9 +236,32 @@ fn check(loaded: &Loaded, errors: &mut Vec<ConfigError>) {
             refuse(path, reason.to_owned());
         }
     }
+    check_copy_reads(loaded, &mut refuse);
     if memory.effect_log != EffectLog::Off {
         let reason = "a cell of a ring keeps a log by itself; turn it off";
         refuse("memory.effect_log", reason.to_owned());
+    }
+}
+
+/// The relations of the settings of reads that copies answer.
+fn check_copy_reads(loaded: &Loaded, refuse: &mut impl FnMut(&str, String)) {
+    let Settings { server, ring, tier, .. } = &loaded.settings;
+    if ring.copy_reads_ms > 0 && tier.directory.is_some() {
+        let reason = "copies answer no reads above a tier; set it to 0";
+        refuse("ring.copy_reads_ms", reason.to_owned());
+    }
+    for (path, is_set) in [
+        ("ring.copy_reads_prefixes", !ring.copy_reads_prefixes.is_empty()),
+        ("ring.copy_reads_listen", !ring.copy_reads_listen.is_empty()),
+    ] {
+        if is_set && ring.copy_reads_ms == 0 {
+            let reason = "copies answer none of these: set ring.copy_reads_ms, or leave this out";
+            refuse(path, reason.to_owned());
+        }
+    }
+    if let Some(other) = ring.copy_reads_listen.iter().find(|at| !server.listen.contains(at)) {
+        let reason = format!("{other} is none of server.listen; name one of these");
+        refuse("ring.copy_reads_listen", reason);
     }
 }
 

@@ -32,9 +32,10 @@ pub use flags::SettingFlags;
 pub use keys::{KEYS, Key, key_index, nearest_key};
 pub use layers::{Assignment, Loaded, check_joins, load};
 pub use listen::Listen;
+pub use prefix::KeyPrefix;
 pub use render::{default_toml, show_json, show_text};
 pub use settings::{
-    LogSettings, MemorySettings, ProcessSettings, ProtocolSettings, ServerSettings, Settings,
-    TierSettings,
+    LogSettings, MemorySettings, ProcessSettings, ProtocolSettings, RingSettings, ServerSettings,
+    Settings, TierSettings,
 };
 pub use units::{parse_size, show_size};

@@ -12,6 +12,7 @@ use tier::{Ack, PrefixRule, Rules, RulesError};
 use super::choice::{Driver, EffectLog, Level};
 use super::database::Database;
 use super::listen::Listen;
+use super::prefix::KeyPrefix;
 
 const MIB: u64 = 1 << 20;
 
@@ -111,6 +112,13 @@ pub struct RingSettings {
     pub secret_file: Option<PathBuf>,
     /// Seconds that it waits at most until others have taken what it has, after SIGTERM.
     pub drain_s: u64,
+    /// How many milliseconds old an answer of a copy to a client of this cell may be. 0: copies
+    /// answer only what asks for it.
+    pub copy_reads_ms: u32,
+    /// Copies answer only for keys that begin with one of these. Empty: for all.
+    pub copy_reads_prefixes: Vec<KeyPrefix>,
+    /// Copies answer only clients of these of [`ServerSettings::listen`]. Empty: of all.
+    pub copy_reads_listen: Vec<Listen>,
 }
 
 /// What lies below the memory, if anything does.
@@ -261,6 +269,9 @@ impl Default for RingSettings {
             reads: Reads::Lease,
             secret_file: None,
             drain_s: 20,
+            copy_reads_ms: 0,
+            copy_reads_prefixes: Vec::new(),
+            copy_reads_listen: Vec::new(),
         }
     }
 }

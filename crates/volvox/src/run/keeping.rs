@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use control::{Plane, Seen};
 use drivers::Clock;
-use ring::{CellId, Change, Map, Memory, Outcome, Outlook, RangeId, Stamp};
+use ring::{CellId, Change, Granted, Map, Memory, Outcome, Outlook, RangeId, Stamp};
 use service::{Flushing, Keeper, RingCell};
 use session::WorkerId;
 
@@ -125,6 +125,10 @@ impl Plane for Keeping {
 
     fn extend(&self, range: RangeId, epoch: u32, until_ns: u64) {
         self.ring.extend(range, epoch, until_ns);
+    }
+
+    fn granted(&self, primary: CellId, granted: Granted) {
+        self.ring.granted(primary, granted);
     }
 
     fn unseal(&self, at: Stamp) {

@@ -19,12 +19,14 @@ use control::{Control, ControlConfig, Founding, Seen, Starting};
 use drivers::{Clock, Config, Driver, Listen, Server, check_free};
 use peer::{Nonce, Secret};
 use ring::{Addresses, CellId, Consistency, Map};
-use service::{Cell, Finding, Flushing, Reach, RingCell, RingHost, RingIdentity, RingService};
+use service::{
+    Cell, CopyReads, Finding, Flushing, Reach, RingCell, RingHost, RingIdentity, RingService,
+};
 
 use super::keeping::{Keeping, KeepingThread};
 use super::repeats::Repeats;
 use super::tier::TierThreads;
-use crate::config::{self, Settings};
+use crate::config::{self, RingSettings, Settings};
 use crate::process::Request;
 
 /// Where random bytes come from.
@@ -45,6 +47,7 @@ pub(super) struct Joining {
     starting: Starting,
     secret: Secret,
     links: SocketAddr,
+    copy_reads: CopyReads,
     clock: Clock,
     notes: Arc<Repeats>,
 }
@@ -109,8 +112,9 @@ impl Joining {
         };
         let (links, clock) = (addresses.links, clock.clone());
         let notes = Arc::new(Repeats::new(clock.clone()));
+        let copy_reads = copy_reads(ring, listen)?;
         let starting = Starting::begin(config, notes.clone().sink())?;
-        Ok(Some(Self { starting, secret, links, clock, notes }))
+        Ok(Some(Self { starting, secret, links, copy_reads, clock, notes }))
     }
 
     /// Serves `cell` as one of the ring.
@@ -123,7 +127,7 @@ impl Joining {
         cell: Arc<Cell>,
         tier: Option<&TierThreads>,
     ) -> Result<(Server, Member), Box<dyn Error>> {
-        let Self { starting, secret, links, clock, notes } = self;
+        let Self { starting, secret, links, copy_reads, clock, notes } = self;
         let (ring, me, incarnation) = (starting.ring(), starting.cell(), starting.incarnation().0);
         tracing::info!("cell {me} of ring {ring:016x}, start {incarnation}");
         if let Some(tier) = tier {
@@ -166,7 +170,7 @@ impl Joining {
             }
         };
         let (nonce, expiry) = (Box::new(move || random.nonce()), clock.expiry().clone());
-        let host = RingHost { nonce, find: Box::new(find), expiry };
+        let host = RingHost { nonce, find: Box::new(find), expiry, copy_reads };
         let ring_cell = RingCell::new(cell, identity, secret, host)?;
         if let Some(tier) = tier {
             tier.write_back_in(&ring_cell, &clock);
@@ -196,6 +200,20 @@ impl Joining {
         let _ = finder.set(Box::new(control.finder()));
         Ok((server, Member { ring: ring_cell, _control: control, _keeping: keeping }))
     }
+}
+
+/// Which reads copies may answer, of a cell that is to `listen` there for clients.
+fn copy_reads(ring: &RingSettings, listen: &[Listen]) -> Result<CopyReads, Box<dyn Error>> {
+    let mut listeners = Vec::new();
+    for wanted in &ring.copy_reads_listen {
+        let addresses = wanted.resolve()?;
+        let is_one = |at: &Listen| matches!(at, Listen::Tcp(at) if addresses.contains(at));
+        listeners.extend((0..listen.len()).filter(|number| is_one(&listen[*number])));
+    }
+    let age_ms = u16::try_from(ring.copy_reads_ms).unwrap_or(service::AGE_MS_MAX);
+    let prefixes = ring.copy_reads_prefixes.iter().map(|prefix| prefix.as_bytes().into());
+    let listeners = (!ring.copy_reads_listen.is_empty()).then_some(listeners);
+    Ok(CopyReads { age_ms, prefixes: prefixes.collect(), listeners })
 }
 
 fn find_by(finder: &OnceLock<Finder>, seen: Seen) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use control::{ControlConfig, Plane, Seen, Starting};
 use drivers::Clock;
-use ring::{Addresses, CellId, Change, Map, Memory, Outcome, Outlook, RangeId, Stamp};
+use ring::{Addresses, CellId, Change, Granted, Map, Memory, Outcome, Outlook, RangeId, Stamp};
 
 use super::keeping::{end, log_change};
 use super::member::{OpenRandom, RingClock, address, is_no_file, read_secret};
@@ -75,6 +75,9 @@ impl Plane for Watching {
     fn adopt(&self, _map: Arc<Map>, _holds: BTreeMap<RangeId, u64>) {}
 
     fn extend(&self, _range: RangeId, _epoch: u32, _until_ns: u64) {}
+
+    /// Never: it copies nothing.
+    fn granted(&self, _primary: CellId, _granted: Granted) {}
 
     /// Never: it leads nothing.
     fn unseal(&self, _at: Stamp) {}

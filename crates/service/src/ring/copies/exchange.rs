@@ -21,11 +21,16 @@ use base::SliceRange;
 use effects::Entry;
 use ring::{CellId, RangeId};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The exchanges that this cell takes part in.
 #[derive(Default)]
-pub(crate) struct Exchanges(Mutex<BTreeMap<RangeId, Exchange>>);
+pub(crate) struct Exchanges {
+    of: Mutex<BTreeMap<RangeId, Exchange>>,
+    /// How many of them await the tail of a cell.
+    open: AtomicUsize,
+}
 
 /// One of them, as the workers see it, who apply what comes from others.
 pub(crate) struct Exchange {
@@ -107,18 +112,34 @@ impl Exchange {
 
 impl Exchanges {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RangeId, Exchange>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.of.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts those that are open, after one of them has changed.
+    fn count(&self, exchanges: &BTreeMap<RangeId, Exchange>) {
+        let open = exchanges.values().filter(|it| !it.awaits.is_empty()).count();
+        self.open.store(open, Ordering::Release);
+    }
+
+    /// Whether this cell awaits no tail of any cell.
+    pub(crate) fn are_over(&self) -> bool {
+        self.open.load(Ordering::Acquire) == 0
     }
 
     /// From now on what comes for `range` is applied.
     pub(crate) fn begin(&self, range: RangeId, exchange: Exchange) {
-        self.lock().insert(range, exchange);
+        let mut exchanges = self.lock();
+        exchanges.insert(range, exchange);
+        self.count(&exchanges);
     }
 
     /// What comes for `range` is not applied any more. Returns whether this cell has followed a new
     /// primary of which it has not the whole tail.
     pub(crate) fn end(&self, range: RangeId) -> bool {
-        self.lock().remove(&range).is_some_and(|it| it.follows && !it.awaits.is_empty())
+        let mut exchanges = self.lock();
+        let ended = exchanges.remove(&range);
+        self.count(&exchanges);
+        ended.is_some_and(|it| it.follows && !it.awaits.is_empty())
     }
 
     /// The cells whose tails are still to come for `range`, and those whose tails do not join on.
@@ -156,7 +177,9 @@ impl Exchanges {
             exchange.take_entry(from, tail::entry_of(rest).ok_or(malformed)?, apply)?;
         }
         let is_whole = is_awaited && !exchange.awaits.contains_key(&from);
-        Ok((is_whole && exchange.follows).then_some((exchange.slices, exchange.epoch)))
+        let followed = (is_whole && exchange.follows).then_some((exchange.slices, exchange.epoch));
+        self.count(&exchanges);
+        Ok(followed)
     }
 }
 

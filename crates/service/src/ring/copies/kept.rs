@@ -72,9 +72,7 @@ impl KeptEntries {
     /// Entries `first` to `last` have come. The other copies have applied all up to `others_have`.
     /// The same entries may come again.
     pub(crate) fn take(&mut self, (first, last): (u64, u64), records: &[u8], others_have: u64) {
-        while let Some(kept) = self.frames.pop_front_if(|kept| kept.last <= others_have) {
-            self.drops(&kept);
-        }
+        self.others_have(others_have);
         if last <= others_have {
             self.from = self.from.max(last);
             return;
@@ -87,6 +85,13 @@ impl KeptEntries {
         } else {
             self.drop_all();
             self.from = last;
+        }
+    }
+
+    /// The other copies have applied all up to `position`.
+    pub(crate) fn others_have(&mut self, position: u64) {
+        while let Some(kept) = self.frames.pop_front_if(|kept| kept.last <= position) {
+            self.drops(&kept);
         }
     }
 

@@ -12,7 +12,7 @@ use base::{MemoryBudget, SLICES, SliceId, SliceRange, Version};
 use ring::CellId;
 use std::collections::BTreeMap;
 use std::ops::BitXor;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// Readings of a log in one life of its cell: the lower bits of the number of a log.
@@ -24,14 +24,46 @@ pub(crate) struct Lane {
     pub(crate) applied: Option<u64>,
     /// What other copies may lack.
     pub(crate) kept: KeptEntries,
+    /// Whether that is so of something that is applied.
+    pub(crate) unsettled: Unsettled,
     /// What the stream was promised that was opened last.
     promise: Weak<StreamPromise>,
 }
 
 impl Lane {
     /// Nothing was applied yet.
-    fn new(room: &Arc<KeptRoom>) -> Self {
-        Self { applied: None, kept: KeptEntries::new(0, room.clone()), promise: Weak::new() }
+    fn new(room: &Arc<KeptRoom>, unsettled: &Arc<AtomicUsize>) -> Self {
+        let (kept, unsettled) = (KeptEntries::new(0, room.clone()), Unsettled::new(unsettled));
+        Self { applied: None, kept, unsettled, promise: Weak::new() }
+    }
+}
+
+/// Whether a lane has applied something that another copy may lack.
+pub(crate) struct Unsettled {
+    /// How many lanes have, of all cells.
+    lanes: Arc<AtomicUsize>,
+    is_set: bool,
+}
+
+impl Unsettled {
+    fn new(lanes: &Arc<AtomicUsize>) -> Self {
+        Self { lanes: lanes.clone(), is_set: false }
+    }
+
+    /// Sets it: before anything is applied that another copy may lack, and after all have it.
+    pub(crate) fn set(&mut self, is_set: bool) {
+        match (self.is_set, is_set) {
+            (false, true) => self.lanes.fetch_add(1, Ordering::AcqRel),
+            (true, false) => self.lanes.fetch_sub(1, Ordering::AcqRel),
+            _ => return,
+        };
+        self.is_set = is_set;
+    }
+}
+
+impl Drop for Unsettled {
+    fn drop(&mut self) {
+        self.set(false);
     }
 }
 
@@ -88,12 +120,22 @@ pub(crate) struct Origins {
     /// By slice.
     accepts: Box<[Accepts]>,
     room: Arc<KeptRoom>,
+    unsettled: Arc<AtomicUsize>,
+}
+
+/// Whose changes of a slice this cell applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Followed {
+    pub(crate) primary: CellId,
+    pub(crate) epoch: u32,
+    since: u64,
 }
 
 impl Origins {
     pub(crate) fn new() -> Self {
         let accepts = (0..SLICES).map(|_| Accepts::default()).collect();
-        Self { by_cell: Mutex::default(), accepts, room: Arc::default() }
+        let (by_cell, room, unsettled) = Default::default();
+        Self { by_cell, accepts, room, unsettled }
     }
 
     /// Keeps entries that other copies may lack from now on, in memory of `budget`.
@@ -141,7 +183,8 @@ impl Origins {
             return None;
         }
         let origin = known.cloned().unwrap_or_else(|| {
-            let lanes = (0..lanes).map(|_| Mutex::new(Lane::new(&self.room))).collect();
+            let lanes =
+                (0..lanes).map(|_| Mutex::new(Lane::new(&self.room, &self.unsettled))).collect();
             let origin = Arc::new(Origin { log, lanes, is_over: AtomicBool::new(false) });
             if let Some(old) = by_cell.insert(cell, origin.clone()) {
                 old.end();
@@ -174,6 +217,25 @@ impl Origins {
             && epoch != AWAITED
             && map_version >= since.load(Ordering::Relaxed)
             && version.is_none_or(|version| version.epoch() == epoch)
+    }
+
+    /// Whose changes of `slice` are applied now. What is read of the slice between two calls that
+    /// return the same was not dropped meanwhile.
+    pub(crate) fn followed(&self, slice: SliceId) -> Option<Followed> {
+        let Accepts { by, since } = &self.accepts[slice.index()];
+        let (primary, epoch) = unpack(by.load(Ordering::Acquire));
+        let is_followed = primary != CellId(0) && epoch != AWAITED;
+        is_followed.then(|| Followed { primary, epoch, since: since.load(Ordering::Acquire) })
+    }
+
+    /// Whether all copies have what was read of `slice`, whose changes come from `primary`.
+    pub(crate) fn is_settled(&self, slice: SliceId, primary: CellId) -> bool {
+        if self.unsettled.load(Ordering::Acquire) == 0 {
+            return true;
+        }
+        let Some(origin) = self.cells().get(&primary).cloned() else { return false };
+        let lane = slice.index() * origin.lanes.len() / SLICES;
+        origin.lock(lane as u8).is_some_and(|lane| !lane.unsettled.is_set)
     }
 
     /// Whether changes of `slice` by `cell` are applied a little later.
@@ -231,6 +293,24 @@ fn unpack(raw: u64) -> (CellId, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slice_is_settled_once_all_copies_have_its_lane() {
+        let (origins, cell) = (Origins::new(), CellId(3));
+        let slice = |index| SliceId::new(index).expect("a slice");
+        let is_settled = |index| origins.is_settled(slice(index), cell);
+        let (origin, _) = origins.open(cell, (2, 3), 7, 40).expect("the first");
+        assert!(is_settled(0) && is_settled(SLICES - 1));
+        origin.lock(2).expect("a lane").unsettled.set(true);
+        // As the primary divides its slices into three lanes.
+        let first = (2 * SLICES).div_ceil(3);
+        assert!(is_settled(first - 1) && !is_settled(first) && !is_settled(SLICES - 1));
+        assert!(!origins.is_settled(slice(0), CellId(9)), "nothing is known of it");
+        origins.open(cell, (2, 3), 8, 0).expect("a later log");
+        drop(origin);
+        assert_eq!(origins.unsettled.load(Ordering::Relaxed), 0);
+        assert!(is_settled(first));
+    }
 
     #[test]
     fn a_stream_resumes_where_it_ended_and_an_older_log_is_refused() {

@@ -24,7 +24,7 @@ use super::turning::{Turn, Turning};
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::copies::Exchange;
 use crate::ring::jump::{COUNTER_JUMP, jump};
-use crate::ring::routes::Routes;
+use crate::ring::routes::{Parts, Routes};
 use crate::ring::terms::Term;
 use crate::worker::Worker;
 use base::{Now, SliceRange};
@@ -131,6 +131,8 @@ impl Keeper {
         if map.version < self.map.version {
             return;
         }
+        self.ring.begins_with(map.version);
+        self.ring.grants.keep(|cell| map.cells.contains_key(&cell));
         let old = std::mem::replace(&mut self.map, map.clone());
         self.ring.history.adopt(&map, now.expiry_s);
         self.until_ns = holds;
@@ -581,7 +583,13 @@ impl Keeper {
         let is_open = |range: &Range| range.journals.is_empty() && !self.sealing.has(range.id);
         let serves = |range: &Range| self.readers.all_read(range.id) && is_open(range);
         let lost_at = |range: &Range| self.losses.get(&range.id).map_or(0, |(_, version)| *version);
-        let routes = Routes::of(&map, me, &ring.terms, serves, lost_at);
+        let copies = |range: &Range| {
+            let part = self.parts.get(&range.id);
+            part.is_some_and(|it| matches!(it, Part::Copy { is_begun: true, .. }))
+        };
+        let (terms, grants) = (&ring.terms, &ring.grants);
+        let of = Parts { terms, grants, serves: &serves, copies: &copies, lost_at: &lost_at };
+        let routes = Routes::of(&map, me, &of);
         ring.set_map(map.clone());
         self.old_routes.push(ring.set_routes(routes));
         ring.mail_adopted();

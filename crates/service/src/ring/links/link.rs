@@ -41,6 +41,9 @@ pub(crate) trait LinkHandler: Handler {
     /// doubt.
     fn reply_in_doubt(&self, id: (u64, u16), out: &mut Vec<u8>);
 
+    /// Has `frame`, a reply that may leave now, name the map of now.
+    fn stamp(&self, frame: &mut [u8]);
+
     /// Something is wrong with the link to `cell`.
     fn notes(&self, cell: CellId, what: &dyn Display);
 }
@@ -72,6 +75,8 @@ pub struct Link {
     pub(crate) cell: CellId,
     /// Which life of it.
     pub(crate) incarnation: u64,
+    /// The features of both cells, as [`peer::Session::features`].
+    pub(crate) features: u64,
     /// For a stream to a copy: the lane.
     pub(crate) lane: u8,
     decoder: Decoder,
@@ -109,7 +114,20 @@ impl Link {
         first: Vec<u8>,
     ) -> Self {
         let (input, waiting, stopped) = (Vec::new(), WaitingReplies::default(), Flow::Idle);
-        Self { id, kind, cell, incarnation: 0, lane, decoder, input, first, waiting, stopped }
+        let (incarnation, features) = (0, 0);
+        Self {
+            id,
+            kind,
+            cell,
+            incarnation,
+            features,
+            lane,
+            decoder,
+            input,
+            first,
+            waiting,
+            stopped,
+        }
     }
 
     pub(crate) fn id(&self) -> ConnId {
@@ -264,6 +282,7 @@ impl Link {
         context: &mut Context<H>,
     ) {
         (self.cell, self.incarnation) = (CellId(agreed.peer.cell), agreed.peer.incarnation);
+        self.features = agreed.features;
         self.kind = match (agreed.purpose, has_called) {
             (Purpose::Requests, true) => Kind::Asking,
             (Purpose::Requests, false) => Kind::Answering,
@@ -291,7 +310,11 @@ impl Link {
         };
         let out = out.bytes_mut();
         self.waiting.release(ends, |id, frame| match frame {
-            Some(frame) => out.extend_from_slice(frame),
+            Some(frame) => {
+                let start = out.len();
+                out.extend_from_slice(frame);
+                handler.stamp(&mut out[start..]);
+            }
             None => handler.reply_in_doubt(id, out),
         });
         if self.stopped == Flow::Waiting && self.waiting.bytes() < REPLIES_BYTES_MAX {

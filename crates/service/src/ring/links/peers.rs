@@ -33,6 +33,8 @@ struct PeerLink {
     /// Requests that are not sent.
     out: Vec<u8>,
     is_ordered: bool,
+    /// Whether the other cell knows of reads that copies answer.
+    knows_reads: bool,
 }
 
 /// What is to be done so that a request leaves.
@@ -81,6 +83,16 @@ impl Peers {
         Some((&mut link.out, needs))
     }
 
+    /// Whether a connection to `cell` is to be ordered, so that it can be asked.
+    pub(crate) fn opens(&mut self, cell: CellId, now_ns: u64) -> bool {
+        let link = self.0.entry(cell).or_insert_with(PeerLink::closed);
+        let is_due = matches!(link.state, State::Closed(at_ns) if at_ns <= now_ns);
+        if is_due {
+            (link.state, link.conn) = (State::Opening(now_ns), None);
+        }
+        is_due
+    }
+
     /// The link to `cell` has a connection; its handshake begins. False if it is not wanted.
     pub(crate) fn connected(&mut self, cell: CellId, conn: ConnId) -> bool {
         let link = self.opening(cell).filter(|link| link.conn.is_none());
@@ -94,14 +106,20 @@ impl Peers {
     pub(crate) fn opened(
         &mut self,
         (cell, life): (CellId, u64),
-        conn: ConnId,
+        (conn, knows_reads): (ConnId, bool),
         now_ns: u64,
     ) -> bool {
         let link = self.opening(cell).filter(|link| link.conn == Some(conn));
         link.is_some_and(|link| {
             (link.state, link.heard_ns) = (State::Open(life), now_ns);
+            link.knows_reads = knows_reads;
             true
         })
+    }
+
+    /// Whether a link to `cell` is open, and that cell knows of reads that copies answer.
+    pub(crate) fn knows_reads(&self, cell: CellId) -> bool {
+        self.0.get(&cell).is_some_and(|link| link.knows_reads)
     }
 
     fn opening(&mut self, cell: CellId) -> Option<&mut PeerLink> {
@@ -174,7 +192,8 @@ impl Peers {
 impl PeerLink {
     fn closed() -> Self {
         let (state, out) = (State::Closed(0), Vec::new());
-        Self { state, conn: None, heard_ns: 0, out, is_ordered: false }
+        let (is_ordered, knows_reads) = (false, false);
+        Self { state, conn: None, heard_ns: 0, out, is_ordered, knows_reads }
     }
 }
 
@@ -194,7 +213,7 @@ mod tests {
         let mut peers = Peers::default();
         assert_eq!(peers.ask(CELL, 0).map(|(_, needs)| needs), Some(Needs::Connection));
         assert!(peers.connected(CELL, conn(1)));
-        assert!(peers.opened((CELL, 1), conn(1), 0));
+        assert!(peers.opened((CELL, 1), (conn(1), true), 0));
         peers
     }
 
@@ -205,8 +224,8 @@ mod tests {
         peers.ask(CELL, AGAIN_NS).expect("it is opened again");
         assert_eq!(peers.closed(CELL, Some(conn(1)), AGAIN_NS), None);
         assert!(peers.connected(CELL, conn(2)));
-        assert!(!peers.opened((CELL, 1), conn(1), AGAIN_NS));
-        assert!(peers.opened((CELL, 1), conn(2), AGAIN_NS));
+        assert!(!peers.opened((CELL, 1), (conn(1), true), AGAIN_NS));
+        assert!(peers.opened((CELL, 1), (conn(2), true), AGAIN_NS));
         assert_eq!(peers.closed(CELL, Some(conn(1)), AGAIN_NS), None);
     }
 

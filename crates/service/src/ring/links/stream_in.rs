@@ -108,14 +108,18 @@ impl StreamIn {
         let Some(mut of_lane) = origin.lock(self.lane) else {
             return Taken::Refused(Reason::OldLog);
         };
-        let Lane { applied, kept, .. } = &mut *of_lane;
+        let Lane { applied, kept, unsettled, .. } = &mut *of_lane;
         let Some(last) = *applied else { return Taken::Refused(Reason::Malformed) };
         if entries.first > last + 1 {
             return Taken::Refused(Reason::Malformed);
         }
         let end = entries.first + u64::from(entries.count) - 1;
-        if entries.count > 0 {
-            kept.take((entries.first, end), entries.records, entries.others_have);
+        match entries.count {
+            0 => kept.others_have(entries.others_have),
+            _ => kept.take((entries.first, end), entries.records, entries.others_have),
+        }
+        if end > entries.others_have {
+            unsettled.set(true);
         }
         let map_version = entries.map_version;
         worker.journaled = 0;
@@ -147,6 +151,7 @@ impl StreamIn {
         }
         match *applied {
             Some(last) if last >= end => {
+                unsettled.set(last > entries.others_have);
                 let journaled = std::mem::take(&mut self.journaled);
                 let bytes = entries.records.len() as u64;
                 let promised = self.promise.take(bytes, journaled, now.mono_ns);

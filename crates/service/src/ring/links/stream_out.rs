@@ -55,6 +55,8 @@ pub(crate) struct StreamOut {
     is_ordered: bool,
     /// The version of the map by which it began.
     pub(crate) begun_version: u64,
+    /// Up to where the copy knows that all other copies have the log.
+    said_others_have: u64,
 }
 
 impl StreamOut {
@@ -73,6 +75,7 @@ impl StreamOut {
             evicted_at: Some(0),
             is_ordered: false,
             begun_version: 0,
+            said_others_have: 0,
         }
     }
 
@@ -132,6 +135,7 @@ impl StreamOut {
             return false;
         }
         (self.next, self.state) = (position, State::Open);
+        self.said_others_have = 0;
         self.begun_version = ring.version();
         self.copy.opens(self.lane.index());
         // What an earlier stream was promised is void: the copy may have given it to others.
@@ -146,6 +150,17 @@ impl StreamOut {
         self.state == State::Open
             && self.unacked_bytes < UNACKED_BYTES_MAX
             && ring.log.lanes.log(self.lane).end() >= self.next
+    }
+
+    /// Whether the copy does not know yet that all other copies have what it was sent.
+    pub(crate) fn owes_word_of_others(&self) -> bool {
+        self.state == State::Open && self.said_others_have.saturating_add(1) < self.next
+    }
+
+    /// Its connection, if the others have more by now than the copy knows.
+    pub(crate) fn has_word_of_others(&self, ring: &RingCell) -> Option<ConnId> {
+        let have = || self.copy.others_have(self.lane.index(), || ring.copies());
+        self.conn.filter(|_| self.owes_word_of_others() && have() > self.said_others_have)
     }
 
     /// Its connection, if it is to be given a turn to send.
@@ -179,6 +194,13 @@ impl StreamOut {
             self.next = self.batch.next();
             self.unacked.push_back((self.next - 1, out.len() - start));
             self.unacked_bytes += out.len() - start;
+            self.said_others_have = others_have;
+        }
+        if self.owes_word_of_others() && others_have > self.said_others_have {
+            self.said_others_have = others_have;
+            let (first, map_version, lane) = (self.next, ring.version(), lane as u8);
+            let (count, records) = (0, &[][..]);
+            Frame::Entries { lane, map_version, others_have, first, count, records }.encode(out);
         }
         true
     }

@@ -50,7 +50,7 @@ impl Streams {
         let lacks_space = self.ring.lacks_space();
         has_accepted
             || lacks_space
-            || self.out.values().any(|stream| stream.opens_at_ns().is_some())
+            || self.out.values().any(|it| it.opens_at_ns().is_some() || it.owes_word_of_others())
     }
 
     /// When a stream may be of no use any more, in nanoseconds of the monotonic clock.
@@ -71,6 +71,7 @@ impl Streams {
                 orders.push_back(Order::Close(conn));
                 stream.closed(now_ns);
             }
+            orders.extend(stream.has_word_of_others(&self.ring).map(Order::Turn));
             if stream.opens_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
                 stream.opening(now_ns);
                 let purpose = Role::Streams(*cell, *lane).number();

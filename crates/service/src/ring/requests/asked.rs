@@ -14,6 +14,7 @@
 //! is overdue, or when its client is gone.
 
 use crate::ring::job::{Job, Origin, Repeat};
+use base::SliceId;
 use ring::CellId;
 use session::Ticket;
 use std::collections::{BTreeMap, VecDeque};
@@ -43,7 +44,14 @@ pub(crate) struct AskedJobs {
     first: u64,
     /// When the next of them may be overdue.
     overdue_at_ns: u64,
+    /// How many each cell has, by its number.
+    of_cells: Vec<u32>,
+    /// How many changes there are of slices with the same last digits.
+    changes: Box<[u32]>,
 }
+
+/// Numbers of changes by slice: several slices share one.
+const CHANGES: usize = 1024;
 
 impl AskedJobs {
     pub(crate) fn new() -> Self {
@@ -56,7 +64,41 @@ impl AskedJobs {
             next_id: 1,
             first: 1,
             overdue_at_ns: u64::MAX,
+            of_cells: Vec::new(),
+            changes: vec![0; CHANGES].into(),
         }
+    }
+
+    /// How many `cell` has.
+    pub(crate) fn at(&self, cell: CellId) -> u32 {
+        self.of_cells.get(cell.0 as usize).copied().unwrap_or(0)
+    }
+
+    /// Whether some cell has a change of `slice`; yes also for some slices of which none has.
+    pub(crate) fn may_change(&self, slice: SliceId) -> bool {
+        self.changes[slice.index() % CHANGES] > 0
+    }
+
+    /// Counts a request that a cell has now.
+    #[inline]
+    fn counts(&mut self, cell: CellId, job: &Job) {
+        self.len += 1;
+        self.bytes += job.text.len();
+        let at = cell.0 as usize;
+        if at >= self.of_cells.len() {
+            self.of_cells.resize(at + 1, 0);
+        }
+        self.of_cells[at] += 1;
+        self.changes[job.slice.index() % CHANGES] += u32::from(job.repeat != Repeat::Always);
+    }
+
+    /// Counts no more a request that a cell has had.
+    #[inline]
+    fn counts_no_more(&mut self, cell: CellId, job: &Job) {
+        self.len -= 1;
+        self.bytes -= job.text.len();
+        self.of_cells[cell.0 as usize] -= 1;
+        self.changes[job.slice.index() % CHANGES] -= u32::from(job.repeat != Repeat::Always);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -88,8 +130,7 @@ impl AskedJobs {
     /// `job` was sent to `cell` as request `id`.
     pub(crate) fn add(&mut self, id: u64, (cell, job): (CellId, Job), now_ns: u64) {
         self.overdue_at_ns = self.overdue_at_ns.min(now_ns + OVERDUE_NS);
-        self.len += 1;
-        self.bytes += job.text.len();
+        self.counts(cell, &job);
         if self.row.is_empty() {
             self.begin = self.begin.max(id);
         }
@@ -135,8 +176,7 @@ impl AskedJobs {
                 self.again.remove(&id)?
             }
         };
-        self.len -= 1;
-        self.bytes -= job.text.len();
+        self.counts_no_more(cell, &job);
         Some(job)
     }
 
@@ -147,8 +187,7 @@ impl AskedJobs {
         let places = self.row.iter_mut();
         taken.extend(places.filter_map(|place| place.take_if(|(cell, job)| is_so(*cell, job))));
         self.drop_empty();
-        self.len -= taken.len();
-        self.bytes -= taken.iter().map(|(_, job)| job.text.len()).sum::<usize>();
+        taken.iter().for_each(|(cell, job)| self.counts_no_more(*cell, job));
         taken
     }
 
@@ -184,8 +223,7 @@ impl AskedJobs {
             None => self.row.iter_mut().find_map(|place| place.take_if(|asked| is_of(asked)))?,
         };
         self.drop_empty();
-        self.len -= 1;
-        self.bytes -= job.text.len();
+        self.counts_no_more(cell, &job);
         Some((cell, job.repeat == Repeat::Always))
     }
 }
@@ -193,7 +231,6 @@ impl AskedJobs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::SliceId;
 
     fn job(due_ns: u64) -> Job {
         let what = (Vec::new(), SliceId::of(b"k"));
@@ -219,6 +256,23 @@ mod tests {
         assert_eq!(asked.take_if(|cell, _| cell == CellId(1)).len(), 1);
         asked.looks_again(false, 100);
         assert_eq!((asked.overdue_at_ns(), asked.len()), (u64::MAX, 0));
+    }
+
+    #[test]
+    fn each_cell_has_what_it_was_sent_until_it_is_taken() {
+        let mut asked = AskedJobs::new();
+        let read = Job { repeat: Repeat::Always, ..job(9) };
+        let slice = read.slice;
+        for (cell, job) in [(1, read.clone()), (700, job(9)), (700, read)] {
+            let id = asked.next_id();
+            asked.add(id, (CellId(cell), job), 0);
+        }
+        let count = |asked: &AskedJobs| [1, 700, 9].map(|cell| asked.at(CellId(cell)));
+        assert_eq!((count(&asked), asked.may_change(slice)), ([1, 2, 0], true));
+        asked.take((2, 0), CellId(700)).expect("it has it");
+        assert_eq!((count(&asked), asked.may_change(slice)), ([1, 1, 0], false));
+        asked.take_if(|_, _| true);
+        assert_eq!(count(&asked), [0, 0, 0]);
     }
 
     #[test]

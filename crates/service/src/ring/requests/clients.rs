@@ -10,19 +10,20 @@
 
 use super::executor::{Executor, Leads};
 use super::flush as flush_range;
-use super::gather::{Asks, Gather};
+use super::gather::{Asks, Gather, PartOf};
 use super::jobs::{JOBS_MAX, Jobs};
-use super::target::{is_noreply, repeat, value_bytes};
+use super::target::{Subject, is_noreply, repeat, subject, value_bytes};
 use super::wanted::Wanted;
 use crate::ring::cell::{Finding, Flushing};
+use crate::ring::copy_reads::{self, AGE_MS_MAX, Chosen, UnknownAge};
 use crate::ring::job::{Job, Origin, Repeat};
 use crate::ring::not_now::NotNow;
 use crate::ring::routes::Target;
 use base::SliceId;
 use memcache::reply::LINE_END;
-use memcache::{Key, Keys, Request};
-use ring::Range;
-use session::{Conn, Outcome, Plain, Reply, Ticket};
+use memcache::{Key, KeyScratch, Keys, Request};
+use ring::{Durability, Range, Reads};
+use session::{Conn, Copies, Outcome, Plain, Reply, Ticket};
 
 /// Delayed flushes of a worker that are proposed and not decided.
 const FLUSHES_MAX: usize = 16;
@@ -57,8 +58,15 @@ pub(crate) fn call(
     reply: &mut Reply,
 ) -> Outcome {
     let leads = match Wanted::of(request, jobs.executor.consistency()) {
-        Ok(_) if jobs.is_kept(slice) => Leads::No(NotNow::Unknown),
-        Ok(wanted) => jobs.executor.leads_as(slice, wanted),
+        Ok(wanted) => {
+            if wanted.durability == Durability::D0 {
+                conn.copies = Copies::Never;
+            }
+            match jobs.is_kept(slice) {
+                true => Leads::No(NotNow::Unknown),
+                false => jobs.executor.leads_as(slice, wanted),
+            }
+        }
         Err(unknown) => Leads::Refused(format!("CLIENT_ERROR {unknown}")),
     };
     match leads {
@@ -78,18 +86,24 @@ pub(crate) fn call(
 
 /// Sends a plain request to its owner, as its client has written it. `false` if it takes the
 /// general way: nothing has happened then.
-pub(crate) fn send_on(jobs: &mut Jobs, plain: &Plain<'_>, ticket: Ticket) -> bool {
+pub(crate) fn send_on(jobs: &mut Jobs, conn: &Conn, plain: &Plain<'_>, ticket: Ticket) -> bool {
     let slice = SliceId::of(plain.key.as_bytes());
     let Target::Cell(cell) = jobs.executor.route(slice).0 else { return false };
     let has_place = jobs.waiting() < JOBS_MAX && jobs.takes(plain.text.len());
     if !has_place || jobs.is_kept(slice) || !jobs.has_links() {
         return false;
     }
+    let fences = jobs.executor.consistency().reads == Reads::Fence;
     let origin = if plain.noreply { Origin::Nobody } else { Origin::Client(ticket) };
     let repeat = if plain.reads { Repeat::Always } else { Repeat::ById };
     let mut text = jobs.buffers.take();
     text.extend_from_slice(plain.text);
-    jobs.ask(cell, Job::new(origin, (text, slice), repeat, jobs.due_ns()));
+    let job = Job::new(origin, (text, slice), repeat, jobs.due_ns());
+    let copy_reads = &jobs.executor.ring.host.copy_reads;
+    match plain.reads && conn.copies == Copies::ByDefault && !fences {
+        true => jobs.begin(job.for_copies(copy_reads.age_of(plain.key.as_bytes()))),
+        false => jobs.ask(cell, job),
+    }
     true
 }
 
@@ -102,6 +116,13 @@ fn forward(
     reply: &mut Reply,
 ) -> Outcome {
     let noreply = is_noreply(request);
+    let age_ms = match age_of(jobs, conn, request) {
+        Ok(age_ms) => age_ms,
+        Err(unknown) => {
+            reply.bytes_mut().extend_from_slice(format!("CLIENT_ERROR {unknown}\r\n").as_bytes());
+            return Outcome::Done;
+        }
+    };
     if let Some(outcome) = is_full(jobs, (1, value_bytes(request)), conn, noreply, reply) {
         return outcome;
     }
@@ -109,8 +130,33 @@ fn forward(
     let mut text = jobs.buffers.take();
     text.reserve(TEXT_BYTES + value_bytes(request));
     memcache::write(request, &mut text);
-    jobs.dispatch(Job::new(origin, (text, slice), repeat(request), jobs.due_ns()));
+    let job = Job::new(origin, (text, slice), repeat(request), jobs.due_ns());
+    jobs.dispatch(job.for_copies(age_ms));
     if noreply { Outcome::Done } else { Outcome::Pending }
+}
+
+/// How old the answer of a copy to `request` of one key may be; 0: no copy may answer.
+fn age_of(jobs: &Jobs, conn: &Conn, request: &Request<'_>) -> Result<u16, UnknownAge> {
+    let copy_reads = &jobs.executor.ring.host.copy_reads;
+    let chosen = copy_reads::chosen(request)?;
+    let fences = Wanted::of(request, jobs.executor.consistency()).is_ok_and(|it| it.fences);
+    let is_for_copies = copy_reads::is_for_copies(request) && conn.copies != Copies::Never;
+    let by_default = || {
+        let mut scratch: KeyScratch = [0; _];
+        match subject(request, &mut scratch) {
+            Subject::Key(key) => copy_reads.age_of(key.as_bytes()),
+            _ => 0,
+        }
+    };
+    Ok(match chosen {
+        _ if !is_for_copies => 0,
+        Chosen::Copy(age_ms) => age_ms.unwrap_or(match copy_reads.age_ms {
+            0 => AGE_MS_MAX,
+            age_ms => age_ms,
+        }),
+        Chosen::Nothing if conn.copies == Copies::ByDefault && !fences => by_default(),
+        Chosen::Nothing | Chosen::Primary => 0,
+    })
 }
 
 /// What to do where there is no place for that many more jobs, with values of `bytes` bytes.
@@ -175,7 +221,11 @@ pub(crate) fn gather(
         return outcome;
     }
     let parts = keys.flatten().map(|key| part(request, key));
-    begin_gather(jobs, Gather::new(ticket, Asks::Values, repeat(request), parts))
+    let is_for_copies = repeat(request) == Repeat::Always
+        && conn.copies == Copies::ByDefault
+        && jobs.executor.consistency().reads != Reads::Fence;
+    let part = PartOf { repeat: repeat(request), is_for_copies };
+    begin_gather(jobs, Gather::new(ticket, Asks::Values, part, parts))
 }
 
 /// Begins a request in several parts. While some of them wait, nothing that follows it is executed:
@@ -211,7 +261,8 @@ pub(crate) fn flush(
     // To flush twice ends what was written since.
     if !noreply {
         let parts = parts.into_iter();
-        return begin_gather(jobs, Gather::new(ticket, Asks::Done, Repeat::Never, parts));
+        let part = PartOf { repeat: Repeat::Never, is_for_copies: false };
+        return begin_gather(jobs, Gather::new(ticket, Asks::Done, part, parts));
     }
     for what in parts {
         jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::Never, jobs.due_ns()));

@@ -64,6 +64,8 @@ pub(crate) struct Executor {
     pub(crate) routes: Option<Arc<Routes>>,
     /// The levels that the batch has used.
     used: Levels,
+    /// Until when replies may leave that this cell has composed as a copy.
+    reads_until_ns: u64,
     pub(crate) now: Now,
     /// The worker of another cell that has asked last. What it has asked for is there as long as
     /// its life is not over; after that nothing is executed for it.
@@ -74,7 +76,8 @@ impl Executor {
     pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
         let inner = Service::of_worker(ring.cell.clone(), worker, worker == WorkerId(0));
         let used = Levels::default();
-        Self { inner, ring, worker, routes: None, used, now: Now::default(), last_asker: None }
+        let (now, reads_until_ns) = (Now::default(), u64::MAX);
+        Self { inner, ring, worker, routes: None, used, reads_until_ns, now, last_asker: None }
     }
 
     pub(crate) fn cell(&self) -> &Cell {
@@ -257,16 +260,22 @@ impl Executor {
         levels
     }
 
+    /// What the batch has read as a copy may be shown until then.
+    pub(super) fn reads_until_ns(&mut self, until_ns: u64) {
+        self.reads_until_ns = self.reads_until_ns.min(until_ns);
+    }
+
     /// Ends the batch. Returns whether its replies may leave: `fresh` is read only if they show
     /// something.
     pub(crate) fn may_answer(&mut self, fresh: impl Fn() -> Now) -> bool {
         self.routes = None;
-        if self.used.is_empty() {
+        if self.used.is_empty() && self.reads_until_ns == u64::MAX {
             return true;
         }
         let fresh_ns = fresh().mono_ns;
-        let may_answer = self.used.iter().all(|level| self.ring.terms.until_ns(level) > fresh_ns);
-        self.used = Levels::default();
+        let may_answer = self.used.iter().all(|level| self.ring.terms.until_ns(level) > fresh_ns)
+            && self.reads_until_ns > fresh_ns;
+        (self.used, self.reads_until_ns) = (Levels::default(), u64::MAX);
         may_answer
     }
 

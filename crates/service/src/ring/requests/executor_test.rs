@@ -1,7 +1,7 @@
 //! What replies wait for.
 
 use super::*;
-use crate::ring::testing::{first_cell, first_cell_with, formed};
+use crate::ring::testing::{first_cell, first_cell_with, formed, routes_of};
 use crate::testing::NOW;
 use engine::{Put, WriteStatus};
 use ring::Map;
@@ -20,8 +20,8 @@ fn a_reply_at_d0_waits_for_the_journal_of_its_cell_alone() {
         let mut executor = Executor::new(ring.clone(), WorkerId(0));
         let consistency = Consistency { durability: Durability::D0, ..Consistency::default() };
         let map = Map::new(ring.identity.ring, 1, 1).with_consistency(consistency);
-        let routes = Routes::of(&map, ring.identity.cell, &ring.terms, |_| true, |_| 0);
-        executor.routes = Some(Arc::new(routes));
+        let routes = routes_of(&ring, &map);
+        executor.routes = Some(routes);
         assert_eq!(executor.awaited().is_empty(), !waits);
         let level = Level::new(3).expect("a level");
         executor.is_next(level, Durability::D0, None);

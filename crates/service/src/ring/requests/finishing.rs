@@ -1,9 +1,9 @@
 //! Replies of a worker on their way to whom they belong: those that wait for a log, and those of
 //! which other parts are missing.
 
-use super::gather::{Gather, PART_BYTES_FIRST, What};
+use super::gather::{Gather, PART_BYTES_FIRST, PartOf, What};
 use super::watching::Watching;
-use crate::ring::job::{GatedReply, Origin, Repeat};
+use crate::ring::job::{GatedReply, Origin};
 use base::{Grant, MemoryBudget, Owner};
 use memcache::reply::OUT_OF_MEMORY_WRITING as NO_MEMORY;
 use session::{Completions, ConnId, Order, Ticket};
@@ -96,11 +96,11 @@ impl Finishing {
 
     /// Begins the next part of request `number`, if it may be begun now. Returns whose it is and
     /// what.
-    pub(crate) fn begin_part(&mut self, number: u64) -> Option<(Origin, What, Repeat)> {
+    pub(crate) fn begin_part(&mut self, number: u64) -> Option<(Origin, What, PartOf)> {
         let gather = self.gathers.get_mut(&number)?;
         let (index, what) = gather.begin()?;
         self.waiting -= 1;
-        Some((Origin::Part { gather: number, index }, what, gather.repeat()))
+        Some((Origin::Part { gather: number, index }, what, gather.part()))
     }
 
     /// A request of which more parts may be begun.
@@ -238,10 +238,12 @@ impl Finishing {
 mod tests {
     use super::super::gather::{AHEAD_FIRST, Asks};
     use super::*;
+    use crate::ring::job::Repeat;
     use base::SliceId;
     use session::WorkerId;
 
     const END: &[u8] = b"END\r\n";
+    const PARTS: PartOf = PartOf { repeat: Repeat::Always, is_for_copies: false };
 
     fn ticket(request: u32) -> Ticket {
         let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
@@ -252,7 +254,7 @@ mod tests {
     fn gather(finishing: &mut Finishing, number: u64) -> Vec<Origin> {
         let parts = (0..1_000).map(|_| (Vec::new(), SliceId::of(b"k")));
         let ticket = ticket(number as u32);
-        finishing.gather(number, Gather::new(ticket, Asks::Values, Repeat::Always, parts));
+        finishing.gather(number, Gather::new(ticket, Asks::Values, PARTS, parts));
         begin(finishing, number)
     }
 

@@ -38,11 +38,20 @@ pub(crate) enum Asks {
 /// A part that was not begun: its text, and the slice that it is about.
 pub(crate) type What = (Vec<u8>, SliceId);
 
+/// What all parts of a request are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PartOf {
+    /// Whether they may be sent again.
+    pub(crate) repeat: Repeat,
+    /// Whether copies may answer them.
+    pub(crate) is_for_copies: bool,
+}
+
 /// A request in several parts.
 pub(crate) struct Gather {
     ticket: Ticket,
     asks: Asks,
-    repeat: Repeat,
+    part: PartOf,
     /// What has come of the parts that were begun, from `next` on.
     begun: VecDeque<Option<Vec<u8>>>,
     /// The first part that has not left.
@@ -74,13 +83,13 @@ impl Gather {
     pub(crate) fn new(
         ticket: Ticket,
         asks: Asks,
-        repeat: Repeat,
+        part: PartOf,
         parts: impl IntoIterator<Item = What>,
     ) -> Self {
         let waiting = parts.into_iter().collect();
         let (begun, next, longest, held, unsent) = (VecDeque::new(), 0, 0, 0, 0);
         let expected = PART_BYTES_FIRST;
-        Self { ticket, asks, repeat, begun, next, waiting, longest, expected, held, unsent }
+        Self { ticket, asks, part, begun, next, waiting, longest, expected, held, unsent }
     }
 
     /// Parts are expected to have that many bytes.
@@ -93,9 +102,9 @@ impl Gather {
         self.ticket
     }
 
-    /// Whether its parts may be sent again.
-    pub(crate) fn repeat(&self) -> Repeat {
-        self.repeat
+    /// What its parts are.
+    pub(crate) fn part(&self) -> PartOf {
+        self.part
     }
 
     /// The parts that were not begun.
@@ -189,7 +198,10 @@ mod tests {
         let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
         let ticket = Ticket { conn, request: 1 };
         let parts = (0..parts).map(|_| (Vec::new(), SliceId::of(b"k")));
-        let mut gather = Gather::new(ticket, asks, Repeat::Always, parts);
+        let mut gather = {
+            let part = PartOf { repeat: Repeat::Always, is_for_copies: false };
+            Gather::new(ticket, asks, part, parts)
+        };
         gather.expect(PART_BYTES_MIN);
         begin_all(&mut gather);
         gather

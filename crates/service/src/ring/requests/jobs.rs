@@ -12,10 +12,12 @@
 //! no id, or comes to no end in time, is answered with that doubt. A worker without links lends
 //! each job to the one that has them, and gets the reply back.
 
+use super::as_copy;
 use super::asked::AskedJobs;
 use super::buffers::Buffers;
 use super::executor::{Executed, Executor, Leads};
 use super::finishing::Finishing;
+use super::from_copies::{Among, FromCopies, without_link};
 use super::later::Later;
 use super::lent::{self, LentJobs};
 use super::parked::LOOK_AGAIN_NS;
@@ -63,6 +65,7 @@ pub(crate) struct Jobs {
     pub(crate) buffers: Buffers,
     /// Those that are at other cells.
     pub(crate) asked: AskedJobs,
+    pub(super) from_copies: FromCopies,
     /// Those that could not be sent or executed.
     again: Later,
     /// When those of them are begun again that wait for what lies below, unless a lookup ends
@@ -89,6 +92,7 @@ impl Jobs {
             peers: Peers::default(),
             buffers: Buffers::default(),
             asked: AskedJobs::new(),
+            from_copies: FromCopies::default(),
             again: Later::default(),
             below_at_ns: u64::MAX,
             lent: LentJobs::default(),
@@ -187,8 +191,12 @@ impl Jobs {
         self.executor.begin(self.executor.now);
         let composed_max = self.finishing.composed + COMPOSED_BYTES_MAX;
         while self.finishing.composed < composed_max {
-            let Some((origin, what, repeat)) = self.finishing.begin_part(number) else { return };
-            self.dispatch(Job::new(origin, what, repeat, self.due_ns()));
+            let Some((origin, what, part)) = self.finishing.begin_part(number) else { return };
+            let copy_reads = &self.executor.ring.host.copy_reads;
+            let key = memcache::second_word(&what.0).filter(|_| part.is_for_copies);
+            let age_ms = key.map_or(0, |key| copy_reads.age_of(key));
+            let job = Job::new(origin, what, part.repeat, self.due_ns());
+            self.dispatch(job.for_copies(age_ms));
         }
         self.finishing.is_ready(number);
     }
@@ -204,6 +212,12 @@ impl Jobs {
         self.lent.has(slice) || self.again.has(slice)
     }
 
+    /// Begins `job`, of whose slice none is kept, at a worker with links.
+    #[inline]
+    pub(crate) fn begin(&mut self, job: Job) {
+        self.begin_job(job);
+    }
+
     /// Executes `job`, sends it to its owner, or keeps it for a little later.
     fn begin_job(&mut self, mut job: Job) {
         if job.due_ns <= self.now_ns() {
@@ -215,6 +229,7 @@ impl Jobs {
         }
         match self.executor.route(job.slice).0 {
             Target::Here(..) => self.run(job),
+            Target::Cell(cell) if job.age_ms > 0 => self.read(cell, job),
             Target::Cell(cell) => self.ask(cell, job),
             Target::Nowhere => self.again.push(job),
         }
@@ -259,11 +274,57 @@ impl Jobs {
         RequestTag { asker, id: job.id, first, again: job.asks(losses) }
     }
 
+    /// Has a copy answer `job`, or `primary`, which leads its slice.
+    fn read(&mut self, primary: CellId, job: Job) {
+        let Some(routes) = self.executor.routes.clone() else { return self.again.push(job) };
+        let (me, now_ns) = (self.executor.ring.identity.cell, self.now_ns());
+        let Self { asked, peers, from_copies, .. } = self;
+        let among = Among { me, routes: &routes, asked, peers };
+        let copy = from_copies.choose(primary, &job, &among);
+        let unlinked = without_link(&job, &among);
+        for (cell, to) in unlinked {
+            if self.peers.opens(cell, now_ns) {
+                let purpose = Role::Asks(cell).number();
+                self.orders.push_back(Order::Connect { to, purpose });
+            }
+        }
+        match copy {
+            None => self.ask(primary, job.for_primary()),
+            Some(copy) if copy == me => self.read_here(primary, job),
+            Some(copy) => self.ask(copy, Job { is_at_copy: true, ..job }),
+        }
+    }
+
+    /// Answers `job` as a copy of what `primary` leads, or has that answer it.
+    fn read_here(&mut self, primary: CellId, job: Job) {
+        self.from_copies.answers_here();
+        let mut reply = Reply::new();
+        // Another cell may have named a newer map than this one has.
+        let newest = self.from_copies.version(self.executor.ring.newest_version());
+        let is_new = self.executor.version() >= newest;
+        match is_new && as_copy::answer(&mut self.executor, &job.text, job.age_ms, &mut reply) {
+            true => self.finish(job.origin, reply.bytes_mut()),
+            false => self.ask(primary, job.for_primary()),
+        }
+    }
+
+    /// A copy has answered `job` by the map of `version`, or has refused to.
+    fn copy_answered(&mut self, job: Job, version: u64, text: Option<&[u8]>) {
+        match text.filter(|_| version <= self.executor.version()) {
+            Some(text) => {
+                self.finish(job.origin, text);
+                self.buffers.give(job.text);
+            }
+            None => self.dispatch(job.for_primary()),
+        }
+    }
+
     /// Sends `job` to `cell`.
     pub(crate) fn ask(&mut self, cell: CellId, mut job: Job) {
         let map_version = self.executor.version();
         let now_ns = self.now_ns();
         let Some(to) = self.executor.address(cell) else { return self.again.push(job) };
+        let is_read = self.from_copies.is_sent_as_read(&job, self.peers.knows_reads(cell));
         let Some((out, needs)) = self.peers.ask(cell, now_ns) else {
             return self.again.push(job);
         };
@@ -275,8 +336,17 @@ impl Jobs {
         }
         let (worker, text) = (self.executor.worker.0, &job.text[..]);
         let deadline_ms = (job.due_ns.saturating_sub(now_ns) / 1_000_000) as u16;
-        Frame::Request { id, deadline_ms, hops: 1, worker, first, again, map_version, text }
-            .encode(out);
+        let request = match is_read {
+            true => {
+                let own = self.executor.ring.newest_version();
+                let map_version = self.from_copies.version(own);
+                Frame::Read { id, deadline_ms, age_ms: job.age_ms, map_version, text }
+            }
+            false => {
+                Frame::Request { id, deadline_ms, hops: 1, worker, first, again, map_version, text }
+            }
+        };
+        request.encode(out);
         self.asked.add(id, (cell, job), now_ns);
         match needs {
             Needs::Nothing => {}
@@ -353,7 +423,7 @@ impl Jobs {
         let cells: Vec<_> = overdue.iter().map(|(cell, _)| *cell).collect();
         for (cell, job) in overdue {
             let why = format!("cell {cell} has not answered in time");
-            let only_reads = job.repeat == Repeat::Always;
+            let only_reads = job.repeat == Repeat::Always || job.is_at_copy;
             self.finish(job.origin, &if only_reads { error(&why) } else { in_doubt(&why) });
         }
         self.end_useless_links(&cells);
@@ -436,6 +506,7 @@ impl Jobs {
     /// The batch has ended. `may_answer`: what was composed in it may leave.
     #[inline]
     pub(crate) fn end_batch(&mut self, may_answer: bool) {
+        self.from_copies.ends_batch();
         if !may_answer {
             self.drop_replies();
         }
@@ -474,7 +545,7 @@ impl Jobs {
         let Some(was) = self.peers.closed(cell, conn, self.now_ns()) else { return };
         for job in self.asked.take_if(|of, _| of == cell) {
             match job.repeat {
-                _ if was == Was::Opening => self.again.push(job),
+                _ if was == Was::Opening || job.is_at_copy => self.again.push(job),
                 Repeat::Always | Repeat::ById => self.again.push(job.doubted()),
                 Repeat::Never => {
                     let why = format!("the link to cell {cell} has broken");
@@ -505,15 +576,20 @@ impl Jobs {
         }
     }
 
-    /// `cell` has answered request `id`, which was sent so often before with that id.
+    /// `cell` has answered request `id`, which was sent so often before with that id, by the map
+    /// of `version`.
     pub(crate) fn answered(
         &mut self,
         cell: CellId,
         (id, again): (u64, u16),
-        verdict: Verdict,
+        (verdict, version): (Verdict, u64),
         text: &[u8],
     ) {
         let Some(job) = self.asked.take((id, again), cell) else { return };
+        if job.is_at_copy {
+            return self.copy_answered(job, version, (verdict == Verdict::Done).then_some(text));
+        }
+        self.from_copies.sees(version);
         match verdict {
             Verdict::Done => {
                 self.finish(job.origin, text);
@@ -562,6 +638,9 @@ impl Jobs {
     }
 }
 
+#[cfg(test)]
+#[path = "copies_asked_test.rs"]
+mod copies_asked_test;
 #[cfg(test)]
 #[path = "jobs_test.rs"]
 mod tests;

@@ -35,7 +35,7 @@ fn answer_of(answer: Option<(Verdict, &[u8])>) -> String {
         Some((verdict, text)) => {
             let id = jobs.asked.next_id();
             jobs.asked.add(id, (OTHER, job), jobs.now_ns());
-            jobs.answered(OTHER, (id, 0), verdict, text);
+            jobs.answered(OTHER, (id, 0), (verdict, 0), text);
         }
     }
     jobs.executor.now = Now { mono_ns: due_ns, ..NOW };
@@ -95,7 +95,7 @@ fn what_is_not_led_yet_is_asked_less_and_less_often_until_the_map_changes() {
     let job = Job::new(Origin::Nobody, (b"get a\r\n".to_vec(), slice), Repeat::Always, due_ns);
     let refuse = |jobs: &mut Jobs, why: NotNow| {
         let id = jobs.asked.next_id() - 1;
-        jobs.answered(OTHER, (id, 0), Verdict::NotOwner, &why.text());
+        jobs.answered(OTHER, (id, 0), (Verdict::NotOwner, 0), &why.text());
         assert_eq!((jobs.asked.len(), jobs.again.len()), (0, 1));
     };
     // In milliseconds, when it is asked, each of which is looked at.
@@ -137,7 +137,7 @@ fn those_after_one_that_rests_rest_with_it() {
         jobs.dispatch(Job::new(Origin::Nobody, (text.to_vec(), slice), Repeat::Always, due_ns));
     };
     ask(&mut jobs, b"get a\r\n");
-    jobs.answered(OTHER, (1, 0), Verdict::NotOwner, &NotNow::NotLed.text());
+    jobs.answered(OTHER, (1, 0), (Verdict::NotOwner, 0), &NotNow::NotLed.text());
     ask(&mut jobs, b"get b\r\n");
     jobs.tend();
     assert_eq!((jobs.asked.len(), jobs.again.len()), (0, 2));

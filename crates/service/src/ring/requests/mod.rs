@@ -3,12 +3,14 @@
 //! To read it, begin with `clients`, what they ask, then `jobs`, what is carried out for them, and
 //! `executor`, what is executed here.
 
+pub(super) mod as_copy;
 mod asked;
 mod buffers;
 pub(super) mod clients;
 mod executor;
 mod finishing;
 mod flush;
+mod from_copies;
 mod gather;
 mod jobs;
 mod later;

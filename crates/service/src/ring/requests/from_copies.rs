@@ -1,0 +1,108 @@
+//! Which copy answers a read of a client, where one may.
+//!
+//! ```text
+//! requests of this worker at the primary  <= those at the copy  -> the primary
+//!                                          > those at the copy  -> the copy; refused: the primary
+//! ```
+//!
+//! Invariants: what a client was answered, its next reads show, from the primary or a copy. An
+//! answer of the primary was confirmed by all copies that it has by its map, and names that map:
+//! from then on only copies of that map or a later one are asked. An answer of a copy counts only
+//! if this cell has the map that it went by: what is asked next goes to the primary of that map or
+//! a later one.
+
+use super::asked::AskedJobs;
+use crate::ring::job::{Job, Repeat};
+use crate::ring::links::Peers;
+use crate::ring::routes::Routes;
+use ring::CellId;
+use std::net::SocketAddr;
+
+/// Of the reads that a copy may answer, one in this number goes to the primary always: it must know
+/// which items are used, since it chooses those that are evicted.
+const TO_PRIMARY: u32 = 16;
+
+/// What a worker knows of the reads that copies may answer.
+#[derive(Default)]
+pub(crate) struct FromCopies {
+    /// The version of the newest map that an answer has named.
+    seen_version: u64,
+    /// Whether a copy was ever asked.
+    is_used: bool,
+    /// How many this cell has answered as a copy in this batch.
+    here: u32,
+    count: u32,
+}
+
+/// Who can be asked.
+pub(crate) struct Among<'a> {
+    pub(crate) me: CellId,
+    pub(crate) routes: &'a Routes,
+    pub(crate) asked: &'a AskedJobs,
+    pub(crate) peers: &'a Peers,
+}
+
+impl FromCopies {
+    /// An answer has named the map of this version.
+    #[inline]
+    pub(crate) fn sees(&mut self, version: u64) {
+        self.seen_version = self.seen_version.max(version);
+    }
+
+    /// The version of the map that a cell must have at least that answers now. `own`: the newest
+    /// that this cell has begun to go by.
+    #[inline]
+    pub(crate) fn version(&self, own: u64) -> u64 {
+        self.seen_version.max(own)
+    }
+
+    /// This cell answers one as a copy.
+    pub(crate) fn answers_here(&mut self) {
+        self.here += 1;
+    }
+
+    /// A batch has ended.
+    pub(crate) fn ends_batch(&mut self) {
+        self.here = 0;
+    }
+
+    /// Whether a cell that `knows` of reads gets `job` as one: as a copy, or as the primary, after
+    /// a copy has answered another one.
+    #[inline]
+    pub(crate) fn is_sent_as_read(&self, job: &Job, knows: bool) -> bool {
+        let follows = || job.is_read || job.repeat == Repeat::Always;
+        knows && (job.is_at_copy || self.is_used && follows())
+    }
+
+    /// The copy that is to answer `job`; `None`: the `primary` is.
+    pub(crate) fn choose(
+        &mut self,
+        primary: CellId,
+        job: &Job,
+        among: &Among<'_>,
+    ) -> Option<CellId> {
+        let Among { me, routes, asked, peers } = *among;
+        self.count = self.count.wrapping_add(1);
+        let may_be_asked = !asked.may_change(job.slice) && peers.knows_reads(primary);
+        if !may_be_asked || self.count.is_multiple_of(TO_PRIMARY) {
+            return None;
+        }
+        let waiting = |cell: CellId| match cell == me {
+            true => routes.copied(job.slice).map(|_| self.here),
+            false => peers.knows_reads(cell).then(|| asked.at(cell)),
+        };
+        let copies = routes.copies(job.slice).iter();
+        let (waiting, copy) = copies.filter_map(|copy| Some((waiting(*copy)?, *copy))).min()?;
+        let is_chosen = asked.at(primary) > waiting;
+        self.is_used |= is_chosen;
+        is_chosen.then_some(copy)
+    }
+}
+
+/// The copies that may answer `job` and have no link, and where they take one.
+pub(crate) fn without_link(job: &Job, among: &Among<'_>) -> Vec<(CellId, SocketAddr)> {
+    let Among { me, routes, peers, .. } = *among;
+    let others = routes.copies(job.slice).iter().filter(|copy| **copy != me);
+    let unlinked = others.filter(|copy| !peers.knows_reads(**copy));
+    unlinked.filter_map(|copy| Some((*copy, routes.cells.get(copy)?.0))).collect()
+}
