@@ -261,12 +261,11 @@ impl<'h> Search<'h> {
 
     /// The one of them whose answer has come first.
     fn first_to_end(&self) -> Option<usize> {
-        let ends_ns = |at: usize| self.entries[at].answered_ns.unwrap_or(u64::MAX);
+        let ends_ns = |at: usize| self.entries[at].until_ns().unwrap_or(u64::MAX);
         let mut first: Option<usize> = None;
-        // Who has another connection may be answered from before what an old answer has shown.
-        for at in self.waiting().filter(|at| self.entries[*at].age_ns == 0) {
-            // What was asked later has its answer later.
-            if first.is_some_and(|first| self.entries[at].asked_ns > ends_ns(first)) {
+        for at in self.waiting() {
+            // What may have been right only later has its end later.
+            if first.is_some_and(|first| self.entries[at].since_ns() > ends_ns(first)) {
                 break;
             }
             first = first.filter(|first| ends_ns(*first) <= ends_ns(at)).or(Some(at));
@@ -292,7 +291,7 @@ impl<'h> Search<'h> {
     fn choice(&self, state: State) -> Choice {
         let end = self.end(state);
         let late_ns = end.and_then(|end| end.latest_ns).unwrap_or(u64::MAX);
-        let first_ns = self.first_to_end().and_then(|at| self.entries[at].answered_ns);
+        let first_ns = self.first_to_end().and_then(|at| self.entries[at].until_ns());
         let bound_ns = first_ns.unwrap_or(u64::MAX).min(late_ns);
         let next = || {
             let is_asked = |at: &usize| self.entries[*at].since_ns() <= bound_ns;
