@@ -27,8 +27,10 @@ type Client struct {
 	dice    *Dice
 	run     *Run
 	through int
-	conn    net.Conn
-	reader  *bufio.Reader
+	// How many connections it has had.
+	conns  int
+	conn   net.Conn
+	reader *bufio.Reader
 }
 
 // work sends requests until the run stops.
@@ -67,6 +69,7 @@ func (c *Client) connectTo(cell int) error {
 		return err
 	}
 	c.through, c.conn, c.reader = cell, conn, bufio.NewReader(conn)
+	c.conns++
 	return nil
 }
 
@@ -84,7 +87,8 @@ func (c *Client) ask(request *Request) (*Reply, error) {
 	if request.Kind == Store {
 		text += request.Value + "\r\n"
 	}
-	entry := Entry{Client: c.number, Through: c.through, Request: request, Call: c.run.now()}
+	entry := Entry{Client: c.number, Through: c.through, Conn: c.conns, Request: request,
+		Call: c.run.now()}
 	var err error
 	if entry.Reply, err = c.exchange(text, request); err != nil {
 		entry.Reply = &Reply{Result: Open}
@@ -163,8 +167,8 @@ func (c *Client) getSeveral() error {
 			c.run.tokens.see(key, token)
 		}
 		request := &Request{Kind: Get, Key: key, Line: line}
-		c.run.history.note(Entry{Client: c.number, Through: c.through, Request: request,
-			Reply: asked[key], Call: call, Return: c.run.now()})
+		c.run.history.note(Entry{Client: c.number, Through: c.through, Conn: c.conns,
+			Request: request, Reply: asked[key], Call: call, Return: c.run.now()})
 	}
 	return nil
 }

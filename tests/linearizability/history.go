@@ -6,8 +6,16 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/anishathalye/porcupine"
+)
+
+const (
+	// The oldest answer of a copy, in milliseconds.
+	ageMax = 250
+	// The clocks of cells run slower by this part of the time at most.
+	driftPart = 50
 )
 
 // never is when a request ends that has no answer: it may be executed at any later time.
@@ -17,6 +25,8 @@ const never = math.MaxInt64
 type Entry struct {
 	Client  int
 	Through int
+	// The connection, among those of the client.
+	Conn    int
 	Request *Request
 	Reply   *Reply
 	Call    int64
@@ -27,14 +37,16 @@ type Entry struct {
 type History struct {
 	mutex   sync.Mutex
 	entries []Entry
+	// How old the answers to reads may be that copies may give.
+	age time.Duration
 	// Requests with an answer, without one, and refused.
 	Answered, Open, Refused int
 	// By the first words of the line.
 	Errors map[string]int
 }
 
-func newHistory() *History {
-	return &History{Errors: map[string]int{}}
+func newHistory(age time.Duration) *History {
+	return &History{Errors: map[string]int{}, age: age}
 }
 
 // note adds an entry, unless nothing follows from it.
@@ -79,6 +91,16 @@ func withoutNumbers(line string) string {
 // of is the history of one key, in the order of the calls. Requests that concern all keys are
 // a part of each.
 func (h *History) of(key string) []Entry {
+	entries := h.shown(key)
+	bound(entries)
+	if h.age > 0 {
+		widen(entries, h.age)
+	}
+	return entries
+}
+
+// shown is the same as clients have seen it.
+func (h *History) shown(key string) []Entry {
 	var entries []Entry
 	for _, entry := range h.entries {
 		if entry.Request.Key == key || entry.Request.Kind == Flush {
@@ -86,8 +108,32 @@ func (h *History) of(key string) []Entry {
 		}
 	}
 	sort.SliceStable(entries, func(a, b int) bool { return entries[a].Call < entries[b].Call })
-	bound(entries)
 	return entries
+}
+
+// widen lets the answers of copies be as old as they may: they were right at some moment since
+// that. What has made a value was asked before that is read, which bounds the search.
+func widen(entries []Entry, age time.Duration) {
+	made := map[string]int64{}
+	for _, entry := range entries {
+		for _, name := range writers(entry.Request.Key, entry.Request.Value+entry.Request.Initial) {
+			made[name] = entry.Call
+		}
+	}
+	for at := range entries {
+		entry := &entries[at]
+		if !entry.Request.isForCopies() || entry.Return == never {
+			continue
+		}
+		call := entry.Call - int64(age+age/driftPart)
+		if value := entry.Reply.Value; value != nil {
+			for _, name := range writers(entry.Request.Key, *value) {
+				call = max(call, min(made[name], entry.Call))
+			}
+		}
+		entry.Call = call
+	}
+	sort.SliceStable(entries, func(a, b int) bool { return entries[a].Call < entries[b].Call })
 }
 
 // bound ends requests without an answer when what they have written was read. Every value is

@@ -28,7 +28,7 @@ const linearizable = "linearizable"
 type Options struct {
 	binary, network, keep                    string
 	cells, copies, clients, keys, port       int
-	histories, ops, rate, faults             int
+	histories, ops, rate, faults, age        int
 	seed                                     int64
 	atWill, asJSON, verbose, inside, divides bool
 	first, moves                             bool
@@ -50,6 +50,8 @@ func parse() *Options {
 	flag.IntVar(&o.ops, "ops", 10_000, "answered requests of each history, at least")
 	flag.IntVar(&o.rate, "rate", 1000, "requests in a second, of all clients, at most")
 	flag.IntVar(&o.faults, "faults", 4, "faults in each history")
+	flag.IntVar(&o.age, "copy-reads", 0,
+		"copies answer reads, which may be that many milliseconds old: 1 to 250; 0: they do not")
 	flag.Int64Var(&o.seed, "seed", 0, "what faults and requests are drawn from (default: the time)")
 	flag.BoolVar(&o.atWill, "at-will", false, "faults do not wait for copies in sync")
 	flag.BoolVar(&o.divides, "partitions", false, "run the list of partitions of five cells instead")
@@ -69,6 +71,8 @@ func parse() *Options {
 		usage("--clients %d: 1 to %d", o.clients, clientsMax-1)
 	case o.cells < 1 || o.cells > cellsMax:
 		usage("--cells %d: 1 to %d", o.cells, cellsMax)
+	case o.age < 0 || o.age > ageMax:
+		usage("--copy-reads %d: 0 to %d", o.age, ageMax)
 	case o.keys < 1 || o.rate < 1 || o.histories < 1:
 		usage("--keys, --rate and --histories: 1 at least")
 	}
@@ -199,7 +203,14 @@ func one(options *Options, network Network, directory string, seed int64) (*Row,
 	if options.moves {
 		row.Faults["orders"] = run.moves
 	}
+	if options.age > 0 {
+		row.Faults["reads by copies"] = run.copyReads
+	}
 	switch {
+	case len(verdict.Backwards) > 0:
+		row.Verdict = "WENT BACK: " + strings.Join(verdict.Backwards, ", ")
+	case options.age > 0 && played == nil && run.copyReads == 0:
+		row.Verdict = "FAILED: no copy has answered a read"
 	case len(verdict.Wrong) > 0:
 		row.Verdict = "VIOLATED: " + strings.Join(verdict.Wrong, ", ")
 	case played != nil:

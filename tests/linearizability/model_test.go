@@ -2,6 +2,7 @@ package main
 
 import (
 	"testing"
+	"time"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -171,5 +172,65 @@ func TestKeysBelongToTheRangeOfTheirSlice(t *testing.T) {
 	// The published check value: 0xCBF43926.
 	if number := report.rangeOf("123456789"); number != "2" {
 		t.Error(number)
+	}
+}
+
+// A connection goes back where it is shown a smaller token than it was before, or than that of its
+// own change; another connection may.
+func TestBackwards(t *testing.T) {
+	value := func(text string) *string { return &text }
+	entry := func(conn int, call int64, request *Request, reply *Reply) Entry {
+		return Entry{Client: 1, Conn: conn, Request: request, Reply: reply, Call: call, Return: call + 1}
+	}
+	get := &Request{Kind: Get, Key: "k", Line: "gets k"}
+	set := func(text string) *Request {
+		return &Request{Kind: Store, Mode: Set, Key: "k", Value: text, Line: "set k"}
+	}
+	one := func() *Reply { return &Reply{Result: Done, Value: value("<1>"), Token: 7} }
+	two := func() *Reply { return &Reply{Result: Done, Value: value("<2>"), Token: 9} }
+	plain := func() *Reply { return &Reply{Result: Done, Value: value("<1>")} }
+	stored := &Reply{Result: Done}
+	for name, each := range map[string]struct {
+		entries []Entry
+		back    bool
+	}{
+		"forward":          {[]Entry{entry(1, 0, get, one()), entry(1, 2, get, two())}, false},
+		"back":             {[]Entry{entry(1, 0, get, two()), entry(1, 2, get, one())}, true},
+		"at the same time": {[]Entry{entry(1, 0, get, two()), entry(1, 1, get, one())}, false},
+		"another one":      {[]Entry{entry(1, 0, get, two()), entry(2, 2, get, one())}, false},
+		"without a token": {[]Entry{entry(2, 0, get, one()), entry(1, 0, get, two()),
+			entry(1, 2, get, plain())}, true},
+		"its own change": {[]Entry{entry(2, 0, get, two()), entry(1, 0, set("<2>"), stored),
+			entry(1, 2, get, one())}, true},
+		"a change of another": {[]Entry{entry(2, 0, set("<2>"), stored), entry(2, 4, get, two()),
+			entry(1, 2, get, one())}, false},
+	} {
+		if found := backwards(each.entries); (found != "") != each.back {
+			t.Errorf("%s: %q", name, found)
+		}
+	}
+}
+
+// An answer of a copy may be as old as it may, and no older.
+func TestOldAnswers(t *testing.T) {
+	history := newHistory(250 * time.Millisecond)
+	value := func(text string) *string { return &text }
+	add := func(request *Request, reply *Reply, call time.Duration) {
+		history.note(Entry{Request: request, Reply: reply, Call: int64(call), Return: int64(call) + 1})
+	}
+	store := func(text string) *Request {
+		return &Request{Kind: Store, Mode: Set, Key: "k", Value: text, Line: "set k"}
+	}
+	get := &Request{Kind: Get, Key: "k", Line: "get k"}
+	add(store("<1>"), &Reply{Result: Done}, 0)
+	add(store("<2>"), &Reply{Result: Done}, time.Second)
+	add(get, &Reply{Result: Done, Value: value("<1>")}, 1200*time.Millisecond)
+	check := func() bool { return porcupine.CheckOperations(model, operations(history.of("k"))) }
+	if !check() {
+		t.Error("it was right 200 ms before")
+	}
+	add(get, &Reply{Result: Done, Value: value("<1>")}, 1300*time.Millisecond)
+	if check() {
+		t.Error("it was not right for 300 ms")
 	}
 }

@@ -84,6 +84,11 @@ func (r *Request) changes() bool {
 	return r.Kind != Get || r.Life != Keep || r.Makes || r.Wins
 }
 
+// isForCopies says whether a copy may answer a request, where copies answer reads.
+func (r *Request) isForCopies() bool {
+	return r.Kind == Get && r.Life == Keep && !r.Makes
+}
+
 // Dice draws the requests of one client.
 type Dice struct {
 	*rand.Rand

@@ -39,7 +39,7 @@ type Cell struct {
 type Ring struct {
 	binary, directory string
 	network           Network
-	copies            int
+	copies, age       int
 	cells             []*Cell
 }
 
@@ -59,6 +59,7 @@ func init() {
 func newRing(options *Options, network Network, directory string) (*Ring, error) {
 	ring := &Ring{
 		binary: options.binary, directory: directory, network: network, copies: options.copies,
+		age: options.age,
 	}
 	err := os.WriteFile(filepath.Join(directory, "secret"), []byte(secret), 0o600)
 	if err != nil {
@@ -119,9 +120,10 @@ func (r *Ring) settings(cell *Cell, directory string) string {
 	}
 	return fmt.Sprintf(
 		"[server]\ndriver = \"epoll\"\nworkers = 1\nlisten = [%q]\n"+
-			"[ring]\ndirectory = %q\nlisten = [%q]\nlinks = [%q]\nsecret_file = %q\n%s",
+			"[ring]\ndirectory = %q\nlisten = [%q]\nlinks = [%q]\nsecret_file = %q\n"+
+			"copy_reads_ms = %d\n%s",
 		cell.clients, directory, cell.control, cell.links,
-		filepath.Join(r.directory, "secret"), of,
+		filepath.Join(r.directory, "secret"), r.age, of,
 	)
 }
 

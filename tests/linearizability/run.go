@@ -39,11 +39,13 @@ type Run struct {
 	losses  *Losses
 	// Orders that were taken.
 	moves int
+	// Reads that copies have answered, of the cells that ran in the end.
+	copyReads int
 }
 
 func newRun(options *Options, ring *Ring, seed int64) *Run {
 	run := &Run{
-		options: options, ring: ring, history: newHistory(),
+		options: options, ring: ring, history: newHistory(time.Duration(options.age) * time.Millisecond),
 		tokens: &Tokens{seen: map[string][2]uint64{}},
 		dice:   rand.New(rand.NewSource(seed)), began: time.Now(),
 		turns: make(chan struct{}, options.clients), stops: make(chan struct{}),
@@ -155,6 +157,11 @@ func (r *Run) play(faults func() error) error {
 	}
 	r.stop()
 	clients.Wait()
+	if reports, bad := r.ring.reports(); bad == nil {
+		for _, report := range reports {
+			r.copyReads += report.number("copy_reads")
+		}
+	}
 	if err == nil {
 		err = r.failed()
 	}

@@ -21,6 +21,8 @@ const checksAtOnce = 2
 type Verdict struct {
 	// Keys without an order that explains all answers, and keys that were not decided.
 	Wrong, Undecided []string
+	// Keys of which a connection was shown something older than before.
+	Backwards []string
 	// Files that show the wrong ones.
 	Files []string
 	// The most requests of one key, and the most without an answer.
@@ -35,6 +37,12 @@ func judge(run *Run, directory string) (*Verdict, error) {
 	places := make(chan struct{}, checksAtOnce)
 	var failed error
 	for _, key := range run.keys {
+		// After a loss tokens may begin again.
+		if run.history.age > 0 && len(run.losses.list) == 0 {
+			if what := backwards(run.history.shown(key)); what != "" {
+				verdict.Backwards = append(verdict.Backwards, key+" ("+what+")")
+			}
+		}
 		entries := run.history.of(key)
 		entries = append(entries, run.losses.of(key)...)
 		open := 0

@@ -109,6 +109,9 @@ fn full(repo: &Repo, stages: &mut Stages) {
     };
     stages.run("linearizability", || histories(&[]));
     stages.run("linearizability while ranges move", || histories(&["--moves"]));
+    stages.run("linearizability of reads from copies", || {
+        histories(&["--moves", "--copy-reads", "250"])
+    });
     stages.run("power cuts", || prove::power_cuts().map(|()| passed(true)));
     stages.run("instructions per request", || {
         tools::VALGRIND.need()?;

@@ -9,9 +9,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Between two values that are stored.
 pub(crate) const STEP: u64 = 10_000;
 
-/// What a copy has shown all see after this time: no lease lasts longer.
-const SEEN_NS: u64 = 600_000_000;
-
 /// What happens without a request is on no connection.
 const NOBODYS: usize = usize::MAX;
 
@@ -112,13 +109,6 @@ impl Entry {
     /// Since when the answer may have been right.
     pub(crate) fn since_ns(&self) -> u64 {
         self.asked_ns.saturating_sub(self.age_ns)
-    }
-
-    /// Until when an order must have this: it was answered, or will be seen by all. A copy may show a
-    /// change before the primary that is replaced has stopped to answer from before it.
-    pub(crate) fn until_ns(&self) -> Option<u64> {
-        let late_ns = if self.age_ns > 0 { SEEN_NS } else { 0 };
-        self.answered_ns.map(|at_ns| at_ns + late_ns)
     }
 
     /// Whether `later` was asked on the same connection, after this was answered.

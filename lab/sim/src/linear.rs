@@ -261,7 +261,7 @@ impl<'h> Search<'h> {
 
     /// The one of them whose answer has come first.
     fn first_to_end(&self) -> Option<usize> {
-        let ends_ns = |at: usize| self.entries[at].until_ns().unwrap_or(u64::MAX);
+        let ends_ns = |at: usize| self.entries[at].answered_ns.unwrap_or(u64::MAX);
         let mut first: Option<usize> = None;
         for at in self.waiting() {
             // What may have been right only later has its end later.
@@ -291,7 +291,7 @@ impl<'h> Search<'h> {
     fn choice(&self, state: State) -> Choice {
         let end = self.end(state);
         let late_ns = end.and_then(|end| end.latest_ns).unwrap_or(u64::MAX);
-        let first_ns = self.first_to_end().and_then(|at| self.entries[at].until_ns());
+        let first_ns = self.first_to_end().and_then(|at| self.entries[at].answered_ns);
         let bound_ns = first_ns.unwrap_or(u64::MAX).min(late_ns);
         let next = || {
             let is_asked = |at: &usize| self.entries[*at].since_ns() <= bound_ns;
@@ -464,7 +464,7 @@ mod tests {
             // Its own write, and what it has read before.
             (&[set(1, 10), of(9, set(2, 20)), old(9, one, 23)], false),
             (&[set(1, 10), set(2, 20), old(9, two, 22), old(9, one, 24)], false),
-            (&[set(1, 10), set(2, 20), old(9, two, 22), old(8, one, 24)], true),
+            (&[set(1, 10), set(2, 20), old(8, one, 24)], true),
             (&[set(1, 10), set(2, 20), get(9, two, 22), old(9, one, 24)], false),
             // A read of the primary after that of a copy.
             (
@@ -483,7 +483,7 @@ mod tests {
                     old(9, two, 22),
                     get(8, one, 24),
                 ],
-                true,
+                false,
             ),
         ];
         for (at, (entries, expected)) in cases.iter().enumerate() {

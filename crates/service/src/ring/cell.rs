@@ -249,9 +249,13 @@ impl RingCell {
         let terms = Terms::new();
         let nothing = Map::new(identity.ring, u32::MAX, 1);
         let grants = Grants::default();
-        let (no, never) = (&|_: &ring::Range| false, &|_: &ring::Range| 0);
-        let parts =
-            Parts { terms: &terms, grants: &grants, serves: no, copies: no, lost_at: never };
+        let parts = Parts {
+            terms: &terms,
+            grants: &grants,
+            serves: &|_| false,
+            copies: &|_| None,
+            lost_at: &|_| 0,
+        };
         let routes = Routes::of(&nothing, identity.cell, &parts);
         let mailed = log.lanes.logs().map(|_| AtomicBool::new(false)).collect();
         Ok(Arc::new(Self {

@@ -24,6 +24,8 @@ pub(crate) enum Target {
 pub(crate) struct Copied {
     pub(crate) primary: CellId,
     pub(crate) epoch: u32,
+    /// From when on it may answer reads of it.
+    pub(crate) answers_from_ns: u64,
     pub(crate) granted: Arc<OfPrimary>,
 }
 
@@ -56,8 +58,8 @@ pub(crate) struct Parts<'a> {
     pub(crate) grants: &'a Grants,
     /// Whether the cell serves what it leads.
     pub(crate) serves: &'a dyn Fn(&Range) -> bool,
-    /// Whether it has begun to copy what it is to.
-    pub(crate) copies: &'a dyn Fn(&Range) -> bool,
+    /// From when on it may answer reads of what it copies, if it has begun to.
+    pub(crate) copies: &'a dyn Fn(&Range) -> Option<u64>,
     /// The first version of the map in which it has seen the last loss of a range.
     pub(crate) lost_at: &'a dyn Fn(&Range) -> u64,
 }
@@ -96,10 +98,10 @@ impl Routes {
             let (losses, lost_at) = (range.times_forgotten(), lost_at(range));
             let is_copied = range.copies.contains(&me) && range.journals.is_empty();
             let (primary, epoch) = (range.primary, range.epoch);
-            let copied = (is_copied && copies(range)).then(|| Copied {
-                primary,
-                epoch,
-                granted: grants.of(primary),
+            let from_ns = is_copied.then(|| copies(range)).flatten();
+            let copied = from_ns.map(|answers_from_ns| {
+                let granted = grants.of(primary);
+                Copied { primary, epoch, answers_from_ns, granted }
             });
             let copies = range.copies.iter().copied().collect();
             Route { target, range: Some(range.id), copies, copied, losses, lost_at }
@@ -182,8 +184,8 @@ mod tests {
             let mut map = Map::new(1, 3, 1);
             map.ranges = bounds.iter().zip(7..).map(|(bounds, at)| range(*bounds, at)).collect();
             let (terms, grants) = (&Terms::new(), &Grants::default());
-            let (yes, four) = (&|_: &Range| true, &|_: &Range| 4);
-            let parts = Parts { terms, grants, serves: yes, copies: yes, lost_at: four };
+            let (yes, four, none) = (&|_: &Range| true, &|_: &Range| 4, &|_: &Range| None);
+            let parts = Parts { terms, grants, serves: yes, copies: none, lost_at: four };
             let routes = Routes::of(&map, CellId(1), &parts);
             for slice in SliceId::all() {
                 let of = map.ranges.iter().find(|range| range.slices().contains(slice));

@@ -8,7 +8,7 @@ use crate::cell::Cell;
 use crate::testing::{NOW, VALUE_BYTES_MAX, cell_with_log};
 use backend::MemoryBackend;
 use base::{ExpiryClock, SliceId, Version};
-use ring::{Addresses, CellId, Command, Incarnation, Map, Range, Started};
+use ring::{Addresses, CellId, Command, Incarnation, Map, Started};
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -167,9 +167,13 @@ pub(super) fn first_cell_finding<T: Send + 'static>(
 
 /// The routes of `ring` by `map`: it serves what it leads.
 pub(super) fn routes_of(ring: &RingCell, map: &Map) -> Arc<Routes> {
-    let (yes, never) = (&|_: &Range| true, &|_: &Range| 0);
-    let (terms, grants) = (&ring.terms, &ring.grants);
-    let parts = Parts { terms, grants, serves: yes, copies: yes, lost_at: never };
+    let parts = Parts {
+        terms: &ring.terms,
+        grants: &ring.grants,
+        serves: &|_| true,
+        copies: &|_| Some(0),
+        lost_at: &|_| 0,
+    };
     Arc::new(Routes::of(map, ring.identity.cell, &parts))
 }
 

@@ -3,6 +3,7 @@
 mod above_a_bucket;
 mod cells;
 mod commands;
+mod copies;
 mod drivers;
 mod full;
 mod joining;

@@ -12,6 +12,7 @@
 //! was a copy in sync. What waits for a leadership that has ended is in doubt.
 
 use super::emptying::Emptying;
+use super::epochs::Epochs;
 use super::exchanging::{Exchanging, Step};
 use super::flushes;
 use super::learners::{Learners, Stepped};
@@ -69,6 +70,8 @@ pub struct Keeper {
     begun: Vec<SliceRange>,
     /// Routes that workers may still go by.
     old_routes: Vec<Arc<Routes>>,
+    /// Since when it has seen the epoch of each range.
+    epochs: Epochs,
     /// The map has changed since what was asked by lives that are over was dropped.
     ends_lives: bool,
     /// The ranges that this cell has seen in a map.
@@ -117,6 +120,7 @@ impl Keeper {
             losses: BTreeMap::new(),
             begun: Vec::new(),
             old_routes: Vec::new(),
+            epochs: Epochs::default(),
             ends_lives: false,
             known: BTreeSet::new(),
             kept: BTreeSet::new(),
@@ -134,6 +138,7 @@ impl Keeper {
         self.ring.begins_with(map.version);
         self.ring.grants.keep(|cell| map.cells.contains_key(&cell));
         let old = std::mem::replace(&mut self.map, map.clone());
+        self.epochs.adopt(&old, &map, now.mono_ns);
         self.ring.history.adopt(&map, now.expiry_s);
         self.until_ns = holds;
         self.ends_lives = true;
@@ -585,7 +590,8 @@ impl Keeper {
         let lost_at = |range: &Range| self.losses.get(&range.id).map_or(0, |(_, version)| *version);
         let copies = |range: &Range| {
             let part = self.parts.get(&range.id);
-            part.is_some_and(|it| matches!(it, Part::Copy { is_begun: true, .. }))
+            let is_begun = matches!(part, Some(Part::Copy { is_begun: true, .. }));
+            is_begun.then(|| self.epochs.answers_from_ns(range.id))
         };
         let (terms, grants) = (&ring.terms, &ring.grants);
         let of = Parts { terms, grants, serves: &serves, copies: &copies, lost_at: &lost_at };

@@ -6,6 +6,7 @@
 
 mod cut;
 mod emptying;
+mod epochs;
 mod exchanging;
 mod flushes;
 mod hold;

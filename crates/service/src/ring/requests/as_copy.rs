@@ -1,7 +1,8 @@
 //! What this cell answers as a copy.
 //!
 //! ```text
-//! in sync by the map, and it takes the primary's changes; the primary has granted it time
+//! in sync by the map, and it takes the primary's changes, which that does not hold back; the
+//! primary has granted it time
 //!   -> read -> all other copies have what it has, and it takes the same changes still -> answered
 //! ```
 //!
@@ -61,6 +62,9 @@ fn answer_confirmed(
         return None;
     }
     let copied = executor.routes.as_ref()?.copied(slice)?;
+    if executor.now.mono_ns < copied.answers_from_ns {
+        return None;
+    }
     let (led_by, granted) = ((copied.primary, copied.epoch), copied.granted.now());
     let until_ns = granted.from_ns + u64::from(age_ms.min(AGE_MS_MAX)) * 1_000_000;
     if granted.from_ns == 0 || executor.now.mono_ns >= until_ns {

@@ -17,9 +17,14 @@ const AT: Now = Now { mono_ns: 10_000 * MS, ..NOW };
 
 /// A worker of the first cell of two, and a key that the other one leads.
 fn copying() -> (Executor, String) {
+    copying_since(NOW)
+}
+
+/// The same, which has seen since then who leads what.
+fn copying_since(now: Now) -> (Executor, String) {
     let ring = first_cell(|_| ());
     let (map, before) = (formed(2), Arc::new(Map::new(7, 2, 2)));
-    Keeper::new(ring.clone(), before, NOW).adopt(map.clone(), BTreeMap::new(), NOW);
+    Keeper::new(ring.clone(), before, now).adopt(map.clone(), BTreeMap::new(), now);
     let is_copied = |key: &String| {
         let range = map.range_of(SliceId::of(key.as_bytes()));
         range.is_some_and(|range| range.primary == PRIMARY)
@@ -137,4 +142,17 @@ fn only_the_primary_gives_the_token_of_a_stale_item() {
     grant(&executor, 0);
     assert_eq!(says(&mut executor, &format!("mg {key} v\r\n"), 250), None);
     assert!(says(&mut executor, &format!("get {key}\r\n"), 250).is_some());
+}
+
+/// The primary may hold back what the copy has, until the one before answers nothing any more.
+#[test]
+fn a_copy_answers_nothing_for_a_while_after_a_promotion() {
+    for (ago_ms, is_answered) in [(299, false), (300, true)] {
+        let since = Now { mono_ns: AT.mono_ns - ago_ms * MS, ..AT };
+        let (mut executor, key) = copying_since(since);
+        applies(&mut executor, &key, put(0), 5);
+        grant(&executor, 0);
+        let said = says(&mut executor, &format!("get {key}\r\n"), 250);
+        assert_eq!(said.is_some(), is_answered, "{ago_ms}");
+    }
 }

@@ -15,14 +15,14 @@ use super::jobs::{JOBS_MAX, Jobs};
 use super::target::{Subject, is_noreply, repeat, subject, value_bytes};
 use super::wanted::Wanted;
 use crate::ring::cell::{Finding, Flushing};
-use crate::ring::copy_reads::{self, AGE_MS_MAX, Chosen, UnknownAge};
+use crate::ring::copy_reads::{self, AGE_MS_MAX, Chosen};
 use crate::ring::job::{Job, Origin, Repeat};
 use crate::ring::not_now::NotNow;
 use crate::ring::routes::Target;
 use base::SliceId;
 use memcache::reply::LINE_END;
 use memcache::{Key, KeyScratch, Keys, Request};
-use ring::{Durability, Range, Reads};
+use ring::{Consistency, Durability, Range, Reads};
 use session::{Conn, Copies, Outcome, Plain, Reply, Ticket};
 
 /// Delayed flushes of a worker that are proposed and not decided.
@@ -57,16 +57,13 @@ pub(crate) fn call(
     ticket: Ticket,
     reply: &mut Reply,
 ) -> Outcome {
-    let leads = match Wanted::of(request, jobs.executor.consistency()) {
-        Ok(wanted) => {
-            if wanted.durability == Durability::D0 {
-                conn.copies = Copies::Never;
-            }
-            match jobs.is_kept(slice) {
-                true => Leads::No(NotNow::Unknown),
-                false => jobs.executor.leads_as(slice, wanted),
-            }
-        }
+    let wanted = wanted(request, jobs.executor.consistency());
+    if wanted.as_ref().is_ok_and(|it| it.durability == Durability::D0) {
+        conn.copies = Copies::Never;
+    }
+    let leads = match wanted {
+        Ok(_) if jobs.is_kept(slice) => Leads::No(NotNow::Unknown),
+        Ok(wanted) => jobs.executor.leads_as(slice, wanted),
         Err(unknown) => Leads::Refused(format!("CLIENT_ERROR {unknown}")),
     };
     match leads {
@@ -82,6 +79,12 @@ pub(crate) fn call(
             Outcome::Done
         }
     }
+}
+
+/// How `request` is to be answered where the ring has this `default`, or why it is refused.
+fn wanted(request: &Request<'_>, default: Consistency) -> Result<Wanted, String> {
+    copy_reads::chosen(request).map_err(|unknown| unknown.to_string())?;
+    Wanted::of(request, default).map_err(|unknown| unknown.to_string())
 }
 
 /// Sends a plain request to its owner, as its client has written it. `false` if it takes the
@@ -116,13 +119,7 @@ fn forward(
     reply: &mut Reply,
 ) -> Outcome {
     let noreply = is_noreply(request);
-    let age_ms = match age_of(jobs, conn, request) {
-        Ok(age_ms) => age_ms,
-        Err(unknown) => {
-            reply.bytes_mut().extend_from_slice(format!("CLIENT_ERROR {unknown}\r\n").as_bytes());
-            return Outcome::Done;
-        }
-    };
+    let age_ms = age_of(jobs, conn, request);
     if let Some(outcome) = is_full(jobs, (1, value_bytes(request)), conn, noreply, reply) {
         return outcome;
     }
@@ -136,9 +133,9 @@ fn forward(
 }
 
 /// How old the answer of a copy to `request` of one key may be; 0: no copy may answer.
-fn age_of(jobs: &Jobs, conn: &Conn, request: &Request<'_>) -> Result<u16, UnknownAge> {
+fn age_of(jobs: &Jobs, conn: &Conn, request: &Request<'_>) -> u16 {
     let copy_reads = &jobs.executor.ring.host.copy_reads;
-    let chosen = copy_reads::chosen(request)?;
+    let chosen = copy_reads::chosen(request).unwrap_or(Chosen::Primary);
     let fences = Wanted::of(request, jobs.executor.consistency()).is_ok_and(|it| it.fences);
     let is_for_copies = copy_reads::is_for_copies(request) && conn.copies != Copies::Never;
     let by_default = || {
@@ -148,7 +145,7 @@ fn age_of(jobs: &Jobs, conn: &Conn, request: &Request<'_>) -> Result<u16, Unknow
             _ => 0,
         }
     };
-    Ok(match chosen {
+    match chosen {
         _ if !is_for_copies => 0,
         Chosen::Copy(age_ms) => age_ms.unwrap_or(match copy_reads.age_ms {
             0 => AGE_MS_MAX,
@@ -156,7 +153,7 @@ fn age_of(jobs: &Jobs, conn: &Conn, request: &Request<'_>) -> Result<u16, Unknow
         }),
         Chosen::Nothing if conn.copies == Copies::ByDefault && !fences => by_default(),
         Chosen::Nothing | Chosen::Primary => 0,
-    })
+    }
 }
 
 /// What to do where there is no place for that many more jobs, with values of `bytes` bytes.

@@ -22,9 +22,16 @@ const BREAKAGES: &[&str] = &[
     "what a cell has led lies anywhere in its journal when it copies the range",
     "what a cell has copied lies anywhere in its journal when it leads the range",
     "what is sealed is written back",
+    "a copy answers after its lease",
+    "what a connection has read does not count for what it reads next",
 ];
 const HISTORIES: &[Part] =
     &[Part { by: By::Histories(&["--moves"]), variable: "", sizes: [10, 100] }];
+const OF_COPIES: &[Part] = &[Part {
+    by: By::Histories(&["--copy-reads", "250", "--moves"]),
+    variable: "",
+    sizes: [3, 20],
+}];
 
 /// The claims of this theme.
 pub const CLAIMS: &[Claim] = &[
@@ -33,5 +40,10 @@ pub const CLAIMS: &[Claim] = &[
         "histories",
         "histories of real processes whose ranges move under faults, linearizable: 10 (100)",
         |lab| run(lab, HISTORIES),
+    ),
+    Claim::held(
+        "histories.copies",
+        "the same where copies answer reads that are 250 ms old at most: 3 (20)",
+        |lab| run(lab, OF_COPIES),
     ),
 ];
