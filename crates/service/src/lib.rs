@@ -15,7 +15,7 @@
 //! use engine::EngineConfig;
 //! use memcache::{Key, Limits, plain_store};
 //! use service::{Cell, ConnectionReport, Connections, Host, LimitChange, Options, Rusage, Service};
-//! use session::{Handler, Reply};
+//! use session::{Conn, ConnId, Handler, Reply, WorkerId};
 //!
 //! struct Process;
 //!
@@ -58,7 +58,8 @@
 //! let mut reply = Reply::new();
 //! let (store, _) = plain_store(b"set greeting 0 0 5\r\nhello\r\n", 1 << 20).expect("a set");
 //! service.store_now::<false>(now, &store, &mut reply);
-//! service.get_now::<false>(now, Key::new(b"greeting").expect("a key"), &mut reply);
+//! let conn = Conn::new(ConnId { worker: WorkerId(0), index: 0, generation: 0 });
+//! service.get_now::<false>(now, &conn, Key::new(b"greeting").expect("a key"), &mut reply);
 //! service.end_batch(now, || now);
 //! let want = b"STORED\r\nVALUE greeting 0 5\r\nhello\r\nEND\r\n";
 //! assert_eq!(reply.bytes_mut().as_slice(), want);

@@ -258,7 +258,13 @@ impl Handler for Service {
     }
 
     #[inline(always)]
-    fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
+    fn get_now<const GATED: bool>(
+        &mut self,
+        now: Now,
+        _conn: &Conn,
+        key: Key<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         let hashed = self.worker.cell().engine().key(key.as_bytes());
         self.get_hashed::<GATED>(now, (key, hashed), reply)
     }

@@ -234,7 +234,7 @@ pub trait Handler {
         Prompt::No
     }
 
-    /// Answers `get` of one key, with the same result as [`Handler::call`]. It is the most frequent
+    /// Answers `get` of one key of `conn`, with the same result as [`Handler::call`]. It is the most frequent
     /// request, so it has a path of its own. Called only where the handler
     /// [is prompt](Handler::prompt). `GATED`: its reply may wait for a gate. Where it may, this is
     /// first called for a run of requests as if it did not, and then [`Handler::confirm`].
@@ -242,6 +242,7 @@ pub trait Handler {
     fn get_now<const GATED: bool>(
         &mut self,
         _now: Now,
+        _conn: &Conn,
         _key: Key<'_>,
         _reply: &mut Reply,
     ) -> Answer {

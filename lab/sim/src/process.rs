@@ -23,7 +23,7 @@ use crate::worker::Worker;
 use base::{ExpiryClock, MemoryBudget};
 use ring::{CellId, Effect, Map, Member, RangeId, Stamp};
 use service::{Cell, Finding, Keeper, RingCell, RingIdentity, RingService, Service};
-use session::{Bounds, Handler, Reply, Resources, WorkerId};
+use session::{Bounds, Conn, ConnId, Handler, Reply, Resources, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use tier::{Recovered, TierError};
@@ -502,8 +502,9 @@ impl Process {
     pub(crate) fn look_up_at(&self, key: &[u8], now: base::Now) -> Vec<u8> {
         let mut service = Service::new(self.cell.clone(), false);
         let mut reply = Reply::new();
+        let conn = Conn::new(ConnId { worker: WorkerId(0), index: 0, generation: 0 });
         if let Some(key) = memcache::Key::new(key) {
-            service.get_now::<false>(now, key, &mut reply);
+            service.get_now::<false>(now, &conn, key, &mut reply);
         }
         service.end_batch(now, || now);
         std::mem::take(reply.bytes_mut())

@@ -79,8 +79,14 @@ impl<K: Kinds> Handler for Mixed<K> {
         self.0.prompt(conn)
     }
 
-    fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
-        self.0.get_now::<GATED>(now, key, reply)
+    fn get_now<const GATED: bool>(
+        &mut self,
+        now: Now,
+        conn: &Conn,
+        key: Key<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
+        self.0.get_now::<GATED>(now, conn, key, reply)
     }
 
     fn confirm(&self) -> bool {

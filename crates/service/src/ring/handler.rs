@@ -221,14 +221,24 @@ impl Handler for RingService {
     }
 
     #[inline]
-    fn get_now<const GATED: bool>(&mut self, now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
+    fn get_now<const GATED: bool>(
+        &mut self,
+        now: Now,
+        conn: &Conn,
+        key: Key<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         let now = self.worker.begin(now);
         // The slice comes with the hash: it is not computed twice.
         let hashed = self.worker.jobs.executor.cell().engine().key(key.as_bytes());
-        if !self.worker.jobs.leads_next(hashed.id.slice, false) {
+        if self.worker.jobs.leads_next(hashed.id.slice, false) {
+            return self.worker.service_mut().get_hashed::<GATED>(now, (key, hashed), reply);
+        }
+        if conn.copies != Copies::ByDefault {
             return Answer::Declined;
         }
-        self.worker.service_mut().get_hashed::<GATED>(now, (key, hashed), reply)
+        let answered = clients::get_as_copy(&mut self.worker.jobs, (key, hashed), reply);
+        answered.unwrap_or(Answer::Declined)
     }
 
     fn confirm(&self) -> bool {

@@ -7,7 +7,7 @@ use crate::worker::Worker;
 use base::Now;
 use engine::{Put, WriteStatus};
 use memcache::Key;
-use session::{Answer, ConnId, Handler, Reply, Ticket, WorkerId};
+use session::{Answer, Conn, ConnId, Handler, Reply, Ticket, WorkerId};
 
 #[test]
 fn what_has_expired_for_one_worker_has_expired_for_one_whose_batch_began_before() {
@@ -21,8 +21,9 @@ fn what_has_expired_for_one_worker_has_expired_for_one_whose_batch_began_before(
     let mut workers = [0, 1].map(|id| RingService::new(ring.clone(), WorkerId(id), 1));
     let mut finds = |worker: usize, after_s: u32| {
         let now = Now { expiry_s: NOW.expiry_s + after_s, ..NOW };
+        let conn = Conn::new(ConnId { worker: WorkerId(0), index: 0, generation: 0 });
         let (key, mut reply) = (Key::new(b"key").expect("short"), Reply::new());
-        let answer = workers[worker].get_now::<false>(now, key, &mut reply);
+        let answer = workers[worker].get_now::<false>(now, &conn, key, &mut reply);
         assert!(!matches!(answer, Answer::Declined), "it leads the key");
         reply.bytes_mut().starts_with(b"VALUE")
     };

@@ -155,7 +155,7 @@ fn run_gets<'i, H: Handler, const GATED: bool>(
 ) -> &'i [u8] {
     while let Some((key, rest)) = memcache::plain_get(input) {
         let mark = if GATED { context.out.mark() } else { Mark::default() };
-        match context.handler.get_now::<GATED>(context.now, key, &mut context.out) {
+        match context.handler.get_now::<GATED>(context.now, &requests.conn, key, &mut context.out) {
             Answer::Done => {}
             Answer::Declined => break,
             Answer::Gate { log, seq } => {
@@ -275,7 +275,7 @@ fn run_noted<'i, H: Handler>(
             if let Some((store, rest)) = memcache::plain_store(input, value_bytes_max) {
                 (context.handler.store_now::<true>(now, &store, &mut context.out), rest)
             } else if let Some((key, rest)) = memcache::plain_get(input) {
-                (context.handler.get_now::<true>(now, key, &mut context.out), rest)
+                (context.handler.get_now::<true>(now, &requests.conn, key, &mut context.out), rest)
             } else {
                 return input;
             };

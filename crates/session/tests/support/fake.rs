@@ -230,7 +230,13 @@ impl<D: Delays> Handler for Fake<D> {
         if self.prompt { Prompt::Gated } else { Prompt::No }
     }
 
-    fn get_now<const GATED: bool>(&mut self, _now: Now, key: Key<'_>, reply: &mut Reply) -> Answer {
+    fn get_now<const GATED: bool>(
+        &mut self,
+        _now: Now,
+        _conn: &Conn,
+        key: Key<'_>,
+        reply: &mut Reply,
+    ) -> Answer {
         if self.delays.declines() {
             return Answer::Declined;
         }

@@ -15,7 +15,8 @@ fn sum(cells: &[SocketAddr], name: &str) -> u64 {
     let of = |at: &SocketAddr| {
         let report = Client::connect(*at).list("stats ring");
         let begin = format!("STAT {name} ");
-        let value = report.iter().find_map(|line| line.strip_prefix(&begin)?.parse().ok());
+        let number = |line: &String| line.strip_prefix(&begin)?.parse().ok();
+        let value: Option<u64> = report.iter().find_map(number);
         value.unwrap_or_else(|| panic!("{name}: {report:#?}"))
     };
     cells.iter().map(of).sum::<u64>()

@@ -8,6 +8,7 @@ mod contestant;
 mod fleet;
 mod generator;
 mod memtier;
+mod quota;
 mod ring;
 mod slope;
 mod watched;
@@ -18,6 +19,7 @@ pub use contestant::{Contestant, Program, ROOMY_MIB};
 pub use fleet::{Fleet, Shape, Verb};
 pub use generator::{CONNECTIONS, GET, Limit, Load, Outcome, exchange, redis};
 pub use memtier::{Asking, Duel, GETS, NAMES, Run};
+pub use quota::Quota;
 #[cfg(test)]
 pub use ring::RangeOf;
 pub use ring::{

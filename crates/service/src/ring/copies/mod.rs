@@ -15,7 +15,7 @@ mod tail;
 
 pub(super) use copy::{Copy, FIRST_BYTES, LEARNER_LATE_NS, has};
 pub(super) use exchange::{Exchange, Exchanges, OldEntry};
-pub(super) use origin::{Lane, Origin, Origins, READINGS_BITS};
+pub(super) use origin::{Followed, Lane, Origin, Origins, READINGS_BITS};
 pub(super) use room::{Promised, Room, StreamPromise};
 #[cfg(test)]
 pub(super) use tail::Reach;

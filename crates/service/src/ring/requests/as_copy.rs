@@ -13,19 +13,19 @@
 
 use super::executor::{Asked, Executed, Executor};
 use super::target::{Subject, subject};
+use crate::ring::copies::Followed;
 use crate::ring::copy_reads::{AGE_MS_MAX, is_for_copies};
 use base::{Now, SliceId};
-use memcache::{KeyScratch, Request};
+use memcache::{Key, KeyScratch, Request};
 use ring::{Durability, Granted};
-use session::Reply;
+use session::{Answer, Reply};
 
 /// Answers `text`, a read, as a copy that is `age_ms` old at most. False, and nothing is appended,
 /// if it may not; `reply` is empty.
 pub(crate) fn answer(executor: &mut Executor, text: &[u8], age_ms: u16, reply: &mut Reply) -> bool {
-    let Some((Asked::Request(request), slice)) = executor.read(text) else { return false };
-    let answered = is_for_copies(&request)
-        .then(|| answer_confirmed(executor, (&request, slice), age_ms, reply));
-    let is_answered = answered.flatten().is_some();
+    let Some((Asked::Request(request), _)) = executor.read(text) else { return false };
+    let is_answered =
+        is_for_copies(&request) && answer_one(executor, &request, age_ms, reply).is_some();
     if !is_answered {
         reply.bytes_mut().clear();
     }
@@ -50,17 +50,42 @@ pub(crate) fn await_changes(executor: &mut Executor, text: &[u8]) {
     let _ = engine.peek(pin, &engine.key(key.as_bytes()), executor.now);
 }
 
-fn answer_confirmed(
+/// Answers the plain `get` of another cell's key, as [`answer`] does. `None`, and nothing is
+/// appended, if it may not.
+pub(crate) fn get(
     executor: &mut Executor,
-    (request, slice): (&Request<'_>, SliceId),
+    (key, hashed): (Key<'_>, engine::Key<'_>),
     age_ms: u16,
     reply: &mut Reply,
-) -> Option<()> {
+) -> Option<Answer> {
+    let reading = begin(executor, &hashed, age_ms)?;
+    let mark = reply.mark();
+    let got = executor.inner.get_hashed::<false>(reading.now, (key, hashed), reply);
+    if got != Answer::Done || !reading.end(executor) {
+        reply.rewind(mark);
+        return None;
+    }
+    executor.inner.worker.counters().copy_reads.add(1);
+    Some(got)
+}
+
+/// A read of a copy that has begun.
+struct Reading {
+    slice: SliceId,
+    followed: Followed,
+    /// When it is executed, in the second that the primary shows at most.
+    now: Now,
+    until_ns: u64,
+}
+
+/// Begins to read `key` as a copy, if its answer is the primary's, and `age_ms` old at most.
+fn begin(executor: &mut Executor, key: &engine::Key<'_>, age_ms: u16) -> Option<Reading> {
     let is_at_d0 = executor.consistency().durability == Durability::D0;
     // Above a tier, what it shows would have to be in its journal, too.
     if is_at_d0 || executor.ring.below().is_some() {
         return None;
     }
+    let slice = key.id.slice;
     let copied = executor.routes.as_ref()?.copied(slice)?;
     if executor.now.mono_ns < copied.answers_from_ns {
         return None;
@@ -75,39 +100,58 @@ fn answer_confirmed(
         return None;
     }
     let second = executor.now.expiry_s.max(granted.may_show_s);
-    let shown = Now { expiry_s: second, ..executor.now };
-    if !is_as_at_primary(executor, request, shown, &granted) {
-        return None;
-    }
-    let now = std::mem::replace(&mut executor.now, shown);
-    let executed = execute_shown(executor, request, reply);
-    executor.now = now;
-    let Executed::Done = executed else { return None };
-    let is_settled = executor.ring.origins.is_settled(slice, followed.primary);
-    if !is_settled || executor.ring.origins.followed(slice) != Some(followed) {
-        return None;
-    }
-    executor.reads_until_ns(until_ns);
-    Some(())
+    let now = Now { expiry_s: second, ..executor.now };
+    let is_same = is_as_at_primary(executor, key, now, &granted);
+    is_same.then_some(Reading { slice, followed, now, until_ns })
 }
 
 /// Whether the primary finds the key in the second that it shows now if it is found in that of
 /// `shown`: that of the primary is not later, and not earlier than one that it has shown.
 fn is_as_at_primary(
     executor: &mut Executor,
-    request: &Request<'_>,
+    key: &engine::Key<'_>,
     shown: Now,
     granted: &Granted,
 ) -> bool {
-    let mut scratch: KeyScratch = [0; _];
-    let Subject::Key(key) = subject(request, &mut scratch) else { return false };
+    if granted.shown_s >= shown.expiry_s {
+        return true;
+    }
     executor.inner.worker.begin(executor.now);
     let (engine, pin) = executor.inner.worker.engine();
-    let key = engine.key(key.as_bytes());
-    let at = |expiry_s| engine.peek(pin, &key, Now { expiry_s, ..shown }).is_some();
-    granted.shown_s >= shown.expiry_s
-        || at(shown.expiry_s)
-        || granted.shown_s > 0 && !at(granted.shown_s)
+    let at = |expiry_s| engine.peek(pin, key, Now { expiry_s, ..shown }).is_some();
+    at(shown.expiry_s) || granted.shown_s > 0 && !at(granted.shown_s)
+}
+
+impl Reading {
+    /// Whether what was read may be shown: all other copies have it, and it was not dropped
+    /// meanwhile.
+    fn end(&self, executor: &mut Executor) -> bool {
+        let origins = &executor.ring.origins;
+        let is_settled = origins.is_settled(self.slice, self.followed.primary);
+        let may_be_shown = is_settled && origins.followed(self.slice) == Some(self.followed);
+        if may_be_shown {
+            executor.reads_until_ns(self.until_ns);
+        }
+        may_be_shown
+    }
+}
+
+/// Answers one request of one key, if it may.
+fn answer_one(
+    executor: &mut Executor,
+    request: &Request<'_>,
+    age_ms: u16,
+    reply: &mut Reply,
+) -> Option<()> {
+    let mut scratch: KeyScratch = [0; _];
+    let Subject::Key(key) = subject(request, &mut scratch) else { return None };
+    let hashed = executor.cell().engine().key(key.as_bytes());
+    let reading = begin(executor, &hashed, age_ms)?;
+    let now = std::mem::replace(&mut executor.now, reading.now);
+    let executed = execute_shown(executor, request, reply);
+    executor.now = now;
+    let is_done = matches!(executed, Executed::Done) && reading.end(executor);
+    is_done.then_some(())
 }
 
 /// Executes a read whose reply waits for nothing.

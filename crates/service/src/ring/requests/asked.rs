@@ -89,7 +89,7 @@ impl AskedJobs {
             self.of_cells.resize(at + 1, 0);
         }
         self.of_cells[at] += 1;
-        self.changes[job.slice.index() % CHANGES] += u32::from(job.repeat != Repeat::Always);
+        self.changes[job.slice.index() % CHANGES] += u32::from(may_change(job));
     }
 
     /// Counts no more a request that a cell has had.
@@ -98,7 +98,7 @@ impl AskedJobs {
         self.len -= 1;
         self.bytes -= job.text.len();
         self.of_cells[cell.0 as usize] -= 1;
-        self.changes[job.slice.index() % CHANGES] -= u32::from(job.repeat != Repeat::Always);
+        self.changes[job.slice.index() % CHANGES] -= u32::from(may_change(job));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -226,6 +226,11 @@ impl AskedJobs {
         self.counts_no_more(cell, &job);
         Some((cell, job.repeat == Repeat::Always))
     }
+}
+
+/// Whether `job` may change something that a read after it must show.
+fn may_change(job: &Job) -> bool {
+    job.repeat != Repeat::Always && !job.is_read
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 //!
 //! Invariant: where there is no place for more jobs, the client is parked before anything is begun.
 
+use super::as_copy;
 use super::executor::{Executor, Leads};
 use super::flush as flush_range;
 use super::gather::{Asks, Gather, PartOf};
@@ -23,7 +24,7 @@ use base::SliceId;
 use memcache::reply::LINE_END;
 use memcache::{Key, KeyScratch, Keys, Request};
 use ring::{Consistency, Durability, Range, Reads};
-use session::{Conn, Copies, Outcome, Plain, Reply, Ticket};
+use session::{Answer, Conn, Copies, Outcome, Plain, Reply, Ticket};
 
 /// Delayed flushes of a worker that are proposed and not decided.
 const FLUSHES_MAX: usize = 16;
@@ -85,6 +86,21 @@ pub(crate) fn call(
 fn wanted(request: &Request<'_>, default: Consistency) -> Result<Wanted, String> {
     copy_reads::chosen(request).map_err(|unknown| unknown.to_string())?;
     Wanted::of(request, default).map_err(|unknown| unknown.to_string())
+}
+
+/// Answers the plain `get` of a client that lets copies answer, if this cell is to as a copy.
+/// `None`: nothing has happened.
+#[inline(never)]
+pub(crate) fn get_as_copy(
+    jobs: &mut Jobs,
+    (key, hashed): (Key<'_>, engine::Key<'_>),
+    reply: &mut Reply,
+) -> Option<Answer> {
+    let (slice, executor) = (hashed.id.slice, &jobs.executor);
+    let age_ms = executor.ring.host.copy_reads.age_of(key.as_bytes());
+    let fences = executor.consistency().reads == Reads::Fence;
+    let is_to = age_ms > 0 && !fences && !jobs.is_kept(slice) && jobs.is_to_read_here(slice);
+    is_to.then(|| as_copy::get(&mut jobs.executor, (key, hashed), age_ms, reply)).flatten()
 }
 
 /// Sends a plain request to its owner, as its client has written it. `false` if it takes the

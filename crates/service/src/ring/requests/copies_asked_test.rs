@@ -78,6 +78,17 @@ fn a_copy_is_asked_where_fewer_requests_wait_than_at_the_primary() {
     assert_eq!(to_primary[1].1, Some((0, version)), "a copy may have shown more");
 }
 
+/// It may give the token of a stale item, and changes nothing that a copy could show.
+#[test]
+fn a_meta_get_on_its_way_is_no_change() {
+    let (mut jobs, key) = jobs();
+    for _ in 0..4 {
+        let job = Job { repeat: Repeat::Never, ..get(&jobs, &key) };
+        jobs.dispatch(job);
+    }
+    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [2, 2]);
+}
+
 #[test]
 fn the_primary_hears_of_some_reads_whatever_waits_there() {
     let (mut jobs, key) = jobs();

@@ -15,6 +15,7 @@ use super::asked::AskedJobs;
 use crate::ring::job::{Job, Repeat};
 use crate::ring::links::Peers;
 use crate::ring::routes::Routes;
+use base::SliceId;
 use ring::CellId;
 use std::net::SocketAddr;
 
@@ -29,8 +30,6 @@ pub(crate) struct FromCopies {
     seen_version: u64,
     /// Whether a copy was ever asked.
     is_used: bool,
-    /// How many this cell has answered as a copy in this batch.
-    here: u32,
     count: u32,
 }
 
@@ -56,16 +55,6 @@ impl FromCopies {
         self.seen_version.max(own)
     }
 
-    /// This cell answers one as a copy.
-    pub(crate) fn answers_here(&mut self) {
-        self.here += 1;
-    }
-
-    /// A batch has ended.
-    pub(crate) fn ends_batch(&mut self) {
-        self.here = 0;
-    }
-
     /// Whether a cell that `knows` of reads gets `job` as one: as a copy, or as the primary, after
     /// a copy has answered another one.
     #[inline]
@@ -74,24 +63,25 @@ impl FromCopies {
         knows && (job.is_at_copy || self.is_used && follows())
     }
 
-    /// The copy that is to answer `job`; `None`: the `primary` is.
+    /// The copy that is to answer a read of `slice`; `None`: the `primary` is.
     pub(crate) fn choose(
         &mut self,
         primary: CellId,
-        job: &Job,
+        slice: SliceId,
         among: &Among<'_>,
     ) -> Option<CellId> {
         let Among { me, routes, asked, peers } = *among;
         self.count = self.count.wrapping_add(1);
-        let may_be_asked = !asked.may_change(job.slice) && peers.knows_reads(primary);
+        let may_be_asked = !asked.may_change(slice) && peers.knows_reads(primary);
         if !may_be_asked || self.count.is_multiple_of(TO_PRIMARY) {
             return None;
         }
+        // What this cell answers itself waits for nothing.
         let waiting = |cell: CellId| match cell == me {
-            true => routes.copied(job.slice).map(|_| self.here),
+            true => routes.copied(slice).map(|_| 0),
             false => peers.knows_reads(cell).then(|| asked.at(cell)),
         };
-        let copies = routes.copies(job.slice).iter();
+        let copies = routes.copies(slice).iter();
         let (waiting, copy) = copies.filter_map(|copy| Some((waiting(*copy)?, *copy))).min()?;
         let is_chosen = asked.at(primary) > waiting;
         self.is_used |= is_chosen;

@@ -280,7 +280,7 @@ impl Jobs {
         let (me, now_ns) = (self.executor.ring.identity.cell, self.now_ns());
         let Self { asked, peers, from_copies, .. } = self;
         let among = Among { me, routes: &routes, asked, peers };
-        let copy = from_copies.choose(primary, &job, &among);
+        let copy = from_copies.choose(primary, job.slice, &among);
         let unlinked = without_link(&job, &among);
         for (cell, to) in unlinked {
             if self.peers.opens(cell, now_ns) {
@@ -297,15 +297,30 @@ impl Jobs {
 
     /// Answers `job` as a copy of what `primary` leads, or has that answer it.
     fn read_here(&mut self, primary: CellId, job: Job) {
-        self.from_copies.answers_here();
         let mut reply = Reply::new();
-        // Another cell may have named a newer map than this one has.
-        let newest = self.from_copies.version(self.executor.ring.newest_version());
-        let is_new = self.executor.version() >= newest;
-        match is_new && as_copy::answer(&mut self.executor, &job.text, job.age_ms, &mut reply) {
+        match self.has_newest_map()
+            && as_copy::answer(&mut self.executor, &job.text, job.age_ms, &mut reply)
+        {
             true => self.finish(job.origin, reply.bytes_mut()),
             false => self.ask(primary, job.for_primary()),
         }
+    }
+
+    /// Whether this cell goes by the newest map that it knows of: another cell may have named one
+    /// that it has not.
+    fn has_newest_map(&self) -> bool {
+        let newest = self.from_copies.version(self.executor.ring.newest_version());
+        self.executor.version() >= newest
+    }
+
+    /// Whether this cell is to answer a read of `slice` now, as a copy.
+    pub(crate) fn is_to_read_here(&mut self, slice: SliceId) -> bool {
+        let (Target::Cell(primary), _) = self.executor.route(slice) else { return false };
+        let Some(routes) = self.executor.routes.clone() else { return false };
+        let me = self.executor.ring.identity.cell;
+        let Self { asked, peers, from_copies, .. } = self;
+        let among = Among { me, routes: &routes, asked, peers };
+        from_copies.choose(primary, slice, &among) == Some(me) && self.has_newest_map()
     }
 
     /// A copy has answered `job` by the map of `version`, or has refused to.
@@ -506,7 +521,6 @@ impl Jobs {
     /// The batch has ended. `may_answer`: what was composed in it may leave.
     #[inline]
     pub(crate) fn end_batch(&mut self, may_answer: bool) {
-        self.from_copies.ends_batch();
         if !may_answer {
             self.drop_replies();
         }

@@ -1,6 +1,7 @@
 //! What a ring promises whose ranges move, and whose cells come and go, while clients go on.
 
 pub mod cells;
+pub mod copies;
 pub mod discovery;
 pub mod kills;
 pub mod pause;
@@ -17,4 +18,5 @@ pub const THEMES: &[&[Claim]] = &[
     simulator::CLAIMS,
     rules::CLAIMS,
     discovery::CLAIMS,
+    copies::CLAIMS,
 ];
