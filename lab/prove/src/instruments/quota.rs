@@ -45,6 +45,17 @@ impl Quota {
         self.set("cgroup.procs", &pid.to_string())
     }
 
+    /// How many periods there were in which a process of the group wanted to run, and in how many of
+    /// them the share was used up.
+    pub fn periods(&self) -> Result<[u64; 2]> {
+        let stat = fs::read_to_string(self.folder.join("cpu.stat")).context("read cpu.stat")?;
+        let number = |name: &str| {
+            let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.and_then(|number| number.parse().ok()).with_context(|| format!("no {name}"))
+        };
+        Ok([number("nr_periods")?, number("nr_throttled")?])
+    }
+
     fn set(&self, name: &str, text: &str) -> Result<()> {
         let path = self.folder.join(name);
         fs::write(&path, text).with_context(|| format!("write {text} to {}", path.display()))

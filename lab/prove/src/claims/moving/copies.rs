@@ -2,8 +2,8 @@
 //! can.
 //!
 //! ```text
-//! clients at all three cells --get, keys of one range--> 1. only its primary answers
-//!                                                         2. copies may answer, 250 ms old at most
+//! clients at all three cells --get, keys of one range--> 1. keys that only its primary answers
+//!                                                         2. keys that copies may answer
 //! ```
 //!
 //! Each cell has a share of the processors of its own. The load is closed: each connection sends
@@ -40,6 +40,8 @@ const MEMORY_MIB: u64 = 64;
 /// Keys that are read, all of one range, and bytes of a value.
 const KEYS: usize = 64;
 const VALUE: &str = "0123456789abcdef0123456789abcdef";
+/// Of the keys that only the primary answers, and of those that copies answer.
+const PREFIXES: [&str; 2] = ["primary:", "copies:"];
 /// Connections to each cell, and requests that one sends together.
 const CONNECTIONS: usize = 4;
 const TOGETHER: usize = 16;
@@ -54,6 +56,8 @@ struct Run {
     rate: f64,
     /// The part of them that copies have answered.
     by_copies: f64,
+    /// The part of the time in which the primary had used up its share of the processors.
+    used_up: f64,
 }
 
 fn copies(lab: &Lab) -> Result<Measured> {
@@ -62,29 +66,30 @@ fn copies(lab: &Lab) -> Result<Measured> {
         Ok(quotas) => quotas,
         Err(error) => return Ok(Measured::not(format!("{error:#}"))),
     };
-    let given = Given { flags: "--ring-copy-reads-ms 250".to_owned(), ..Given::default() };
+    let flags = format!("--ring-copy-reads-ms 250 --ring-copy-reads-prefixes {}", PREFIXES[1]);
+    let given = Given { flags, ..Given::default() };
     let ring = Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?;
     for (quota, cell) in quotas.iter().zip(ring.cells()) {
         quota.add(cell.pid)?;
     }
-    let keys = store(&ring)?;
+    let keys = PREFIXES.iter().map(|prefix| store(&ring, prefix)).collect::<Result<Vec<_>>>()?;
     let mut runs = [Vec::new(), Vec::new()];
     for round in 0..lab.form(ROUNDS) {
         lab.detail(&format!("round {}", round + 1));
-        for (of, flag) in runs.iter_mut().zip([" Lprimary", ""]) {
-            of.push(load(&ring, &keys, flag)?);
+        for (of, keys) in runs.iter_mut().zip(&keys) {
+            of.push(load(&ring, &quotas[0], keys)?);
         }
     }
     ring.stop()?;
     Ok(judge(&runs))
 }
 
-/// Stores the keys, all of one range. Returns them.
-fn store(ring: &Ring) -> Result<Vec<String>> {
+/// Stores keys with this prefix, all of one range. Returns them.
+fn store(ring: &Ring, prefix: &str) -> Result<Vec<String>> {
     let map = ring.map(0)?;
     let is_of_first = |key: &String| map.place_of(key) == Some(0);
     let keys: Vec<_> =
-        (0..).map(|nth| format!("key-{nth}")).filter(is_of_first).take(KEYS).collect();
+        (0..).map(|nth| format!("{prefix}{nth}")).filter(is_of_first).take(KEYS).collect();
     let mut client = Client::connect(ring.cells()[0].address)?;
     for key in &keys {
         client.send(format!("set {key} 0 0 {}\r\n{VALUE}\r\n", VALUE.len()).as_bytes())?;
@@ -93,16 +98,16 @@ fn store(ring: &Ring) -> Result<Vec<String>> {
     Ok(keys)
 }
 
-/// Reads the keys through all cells for a while. `flag`: of each request.
-fn load(ring: &Ring, keys: &[String], flag: &str) -> Result<Run> {
-    let before = answered_by_copies(ring)?;
+/// Reads the keys through all cells for a while.
+fn load(ring: &Ring, primary: &Quota, keys: &[String]) -> Result<Run> {
+    let (before, periods) = (answered_by_copies(ring)?, primary.periods()?);
     let stops = AtomicBool::new(false);
     let answered = thread::scope(|scope| {
         let cells = ring.cells().iter().flat_map(|cell| [cell.address; CONNECTIONS]);
         let loads = cells.enumerate().map(|(nth, address)| {
             let (keys, stops) = (keys.iter().cycle().skip(nth * TOGETHER), &stops);
             let keys: Vec<&String> = keys.take(TOGETHER).collect();
-            scope.spawn(move || read(address, &keys, flag, stops))
+            scope.spawn(move || read(address, &keys, stops))
         });
         let loads: Vec<_> = loads.collect();
         thread::sleep(RUN);
@@ -112,15 +117,21 @@ fn load(ring: &Ring, keys: &[String], flag: &str) -> Result<Run> {
         counts.sum::<Result<u64>>()
     })?;
     let by_copies = answered_by_copies(ring)? - before;
-    let rate = answered as f64 / RUN.as_secs_f64();
-    Ok(Run { rate, by_copies: by_copies as f64 / answered.max(1) as f64 })
+    let [count, used_up] = primary.periods()?;
+    let [count, used_up] = [count - periods[0], used_up - periods[1]];
+    Ok(Run {
+        rate: answered as f64 / RUN.as_secs_f64(),
+        by_copies: by_copies as f64 / answered.max(1) as f64,
+        used_up: used_up as f64 / count.max(1) as f64,
+    })
 }
 
 /// Reads these keys again and again until it `stops`. Returns how many were answered.
-fn read(address: SocketAddr, keys: &[&String], flag: &str, stops: &AtomicBool) -> Result<u64> {
+fn read(address: SocketAddr, keys: &[&String], stops: &AtomicBool) -> Result<u64> {
     let mut client = Client::connect(address)?;
-    let requests: String = keys.iter().map(|key| format!("mg {key} v{flag}\r\n")).collect();
-    let expected = format!("VA {}\r\n{VALUE}\r\n", VALUE.len()).repeat(keys.len());
+    let requests: String = keys.iter().map(|key| format!("get {key}\r\n")).collect();
+    let answer = |key: &&String| format!("VALUE {key} 0 {}\r\n{VALUE}\r\nEND\r\n", VALUE.len());
+    let expected: String = keys.iter().map(answer).collect();
     let mut count = 0;
     while !stops.load(Ordering::Relaxed) {
         client.send(requests.as_bytes())?;
@@ -162,8 +173,12 @@ fn judge(runs: &[Vec<Run>; 2]) -> Measured {
         rate / alone_rate,
     );
     let line = |name: &str, runs: &[Run]| {
-        let each = runs.iter().map(|it| format!("{:.0} ({:.0} %)", it.rate, it.by_copies * 100.0));
-        format!("{name}: {}", each.collect::<Vec<_>>().join(", "))
+        let percent = |part: f64| format!("{:.0} %", part * 100.0);
+        let each = runs.iter().map(|it| {
+            let (by_copies, used_up) = (percent(it.by_copies), percent(it.used_up));
+            format!("{:.0}, {by_copies} by copies, primary out of its share {used_up}", it.rate)
+        });
+        format!("{name}: {}", each.collect::<Vec<_>>().join("; "))
     };
     let details = vec![line("the primary alone", alone), line("copies may answer", with)];
     Measured::new(text, by_copies, holds).with_details(details)
@@ -177,7 +192,10 @@ mod tests {
     #[test]
     fn copies_that_answer_little_or_add_nothing_fail() {
         let runs = |rate, by_copies| {
-            [vec![Run { rate: 100.0, by_copies: 0.0 }], vec![Run { rate, by_copies }]]
+            [
+                vec![Run { rate: 100.0, by_copies: 0.0, used_up: 1.0 }],
+                vec![Run { rate, by_copies, used_up: 1.0 }],
+            ]
         };
         assert_eq!(judge(&runs(150.0, 0.4)).verdict, Verdict::Pass);
         assert_eq!(judge(&runs(150.0, 0.39)).verdict, Verdict::Fail);
