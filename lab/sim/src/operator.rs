@@ -16,8 +16,8 @@ const LANE: u64 = 1;
 const DIVISIONS_LANE: u64 = 2;
 /// Of 1,000 orders, how many are no hand-overs, where there are others; and of these, how many are
 /// to make two ranges one.
-const OTHERS_PER_MILLE: u64 = 600;
-const UNIONS_PER_MILLE: u64 = 500;
+const OTHERS_PER_MILLE: u64 = 650;
+const UNIONS_PER_MILLE: u64 = 560;
 /// Of 1,000 orders, how many are about cells and no range, where there are such.
 const CELLS_PER_MILLE: u64 = 150;
 

@@ -23,7 +23,7 @@
 //! | `written_back` | `cell`, `copies` | what copies are to know of what was written back |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
 //! | `links` | `cell`, `copies`, `jump`, `reason`, `retries` | connections to other cells |
-//! | `requests` | `cell`, `copy_reads`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
+//! | `requests` | `cell`, `copies`, `copy_reads`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
 //! | `keeping` | `cell`, `copies`, `flushed`, `jump`, `retries`, `routes`, `terms` | what follows from a new map |
 //! | `worker` | `cell`, `links`, `not_now`, `requests`, `retries` | the jobs and streams of one worker |
 //! | `cellcycle` | `cell`, `requests` | the commands of CellCycle |

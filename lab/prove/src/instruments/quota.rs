@@ -45,8 +45,8 @@ impl Quota {
         self.set("cgroup.procs", &pid.to_string())
     }
 
-    /// How many periods there were in which a process of the group wanted to run, and in how many of
-    /// them the share was used up.
+    /// How many periods there were in which a process of the group wanted to run, and in how many
+    /// of them the share was used up.
     pub fn periods(&self) -> Result<[u64; 2]> {
         let stat = fs::read_to_string(self.folder.join("cpu.stat")).context("read cpu.stat")?;
         let number = |name: &str| {
