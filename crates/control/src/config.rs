@@ -5,7 +5,7 @@ use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
 use ring::{
     Addresses, Below, CellId, Change, Command, Consistency, Granted, Incarnation, Leaving, Map,
-    Memory, Order, Outcome, Outlook, RangeId, Refusal, Stamp, Started,
+    Memory, Order, Outcome, Outlook, Range, RangeId, Refusal, Stamp, Started,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -92,6 +92,9 @@ pub trait Plane: Send + Sync + 'static {
 
     /// What `primary` has granted this cell, which copies its changes.
     fn granted(&self, primary: CellId, granted: Granted);
+
+    /// Whether this cell may answer now as the primary of `range`.
+    fn serves(&self, range: &Range) -> bool;
 
     /// A range that was sealed as `at` says is not handed over now, and is to be served again.
     fn unseal(&self, at: Stamp);

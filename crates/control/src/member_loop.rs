@@ -9,8 +9,8 @@ use crate::voting::Voting;
 use base::Now;
 use quorum::{Coordinator, Quorum};
 use ring::{
-    CellId, Change, Command, Effect, Event, Incarnation, LOST_NS, Map, Member, Outcome, Outlook,
-    RangeId, Refusal,
+    CellId, Change, Command, Effect, Event, Heartbeat, Incarnation, LOST_NS, Map, Member, Outcome,
+    Outlook, RangeId, Refusal,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -263,7 +263,12 @@ impl MemberLoop {
                     self.clock.take(second);
                     self.serve(member);
                 }
-                Effect::Beat { to, heartbeat } => self.hubs.beats.beat(to, heartbeat),
+                Effect::Beat { to, heartbeat } => {
+                    let led = member.map().ranges.iter().filter(|it| it.primary == self.me);
+                    let mut copied = led.filter(|it| it.copies.contains(&to));
+                    let serves = copied.all(|range| self.plane.serves(range));
+                    self.hubs.beats.beat(to, Heartbeat { serves, ..heartbeat });
+                }
                 Effect::Unseal { at } => self.plane.unseal(at),
                 Effect::Propose { range, command } => {
                     let (quorum, events) = (self.quorum.clone(), self.events.clone());

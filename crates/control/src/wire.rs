@@ -50,6 +50,8 @@ struct Said {
     free_bytes: u64,
     /// The latest second that requests were shown there.
     shown_s: u32,
+    /// Whether it may answer for what this cell copies, by the frame before the heartbeat.
+    serves: bool,
 }
 
 /// The sending side.
@@ -86,7 +88,7 @@ pub(crate) struct Who {
 impl Who {
     /// A cell that knows `secret`, and says how much memory it has free and which second it shows.
     pub(crate) fn new(secret: &Secret, identity: Identity) -> Self {
-        let features = peer::SAYS_MEMORY | peer::SAYS_SHOWN;
+        let features = peer::SAYS_MEMORY | peer::SAYS_SHOWN | peer::SAYS_SERVES;
         let local = Local { features, ..Local::new(identity) };
         Self { secret: secret.clone(), local }
     }
@@ -188,6 +190,7 @@ impl Reader {
                 let said = match frame {
                     Frame::Memory { free } => Some(Said { free_bytes: free, ..self.said }),
                     Frame::Shown { second } => Some(Said { shown_s: second, ..self.said }),
+                    Frame::Serves => Some(Said { serves: true, ..self.said }),
                     _ => None,
                 };
                 let message = Message::of(&frame, self.said);
@@ -196,6 +199,7 @@ impl Reader {
                     self.said = said;
                     continue;
                 }
+                self.said.serves = false;
                 return message.ok_or_else(|| io::ErrorKind::InvalidData.into());
             }
             self.input.reserve(READ_BYTES);
@@ -239,6 +243,9 @@ impl Writer {
         if self.features & peer::SAYS_SHOWN != 0 {
             Frame::Shown { second: beat.shown_s }.encode(&mut out);
         }
+        if beat.serves && self.features & peer::SAYS_SERVES != 0 {
+            Frame::Serves.encode(&mut out);
+        }
         frame.encode(&mut out);
         self.send_bytes(&out).await
     }
@@ -246,7 +253,7 @@ impl Writer {
 
 impl Message {
     /// The message of `frame`, before which its sender has `said` this.
-    fn of(frame: &Frame<'_>, Said { free_bytes, shown_s }: Said) -> Option<Self> {
+    fn of(frame: &Frame<'_>, Said { free_bytes, shown_s, serves }: Said) -> Option<Self> {
         Some(match *frame {
             Frame::Heartbeat {
                 suspects,
@@ -262,7 +269,7 @@ impl Message {
                 let suspects = suspects.collect();
                 let versions = Heartbeat { map_version, ready_version, ..Heartbeat::default() };
                 let times = Heartbeat { sent_ns, echo_ns, heard_ns, expiry_s, ..versions };
-                Self::Heartbeat(Heartbeat { suspects, free_bytes, shown_s, ..times })
+                Self::Heartbeat(Heartbeat { suspects, free_bytes, shown_s, serves, ..times })
             }
             Frame::Call { id, kind, body } => Self::Call { id, kind, body: body.to_vec() },
             Frame::Answer { id, ok, body } => Self::Answer { id, ok, body: body.to_vec() },

@@ -113,6 +113,10 @@ pub const SAYS_MEMORY: u64 = 1;
 /// [`crate::Frame::Shown`].
 pub const SAYS_SHOWN: u64 = 2;
 
+/// The feature of a cell that says when it may answer for what it leads, and understands
+/// [`crate::Frame::Serves`].
+pub const SAYS_SERVES: u64 = 8;
+
 /// A feature of connections for requests: the cell takes [`crate::Frame::Read`], and its replies
 /// name the map of the moment in which they may leave.
 pub const COPIES_READ: u64 = 4;

@@ -48,7 +48,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<bool>());
     let verdict = proptest::sample::select(&Verdict::ALL[..]);
     let body = proptest::collection::vec(any::<u8>(), 0..200);
-    let kind = 0..12_u8;
+    let kind = 0..14_u8;
     let all = (kind, lane, numbers, small, verdict, body);
     all.prop_map(|(kind, lane, (a, b, c, d), (count, deadline_ms, byte, ok), verdict, body)| {
         let nothing = &[][..];
@@ -86,6 +86,7 @@ fn frame() -> impl Strategy<Value = Owned> {
             9 => Frame::Answer { id: a, ok, body: nothing },
             10 => Frame::Memory { free: a },
             11 => Frame::Shown { second: count },
+            12 => Frame::Serves,
             _ => Frame::Read {
                 id: a >> 1,
                 deadline_ms: b as u16,

@@ -234,8 +234,8 @@ pub trait Handler {
         Prompt::No
     }
 
-    /// Answers `get` of one key of `conn`, with the same result as [`Handler::call`]. It is the most
-    /// frequent request, so it has a path of its own. Called only where the handler
+    /// Answers `get` of one key of `conn`, with the same result as [`Handler::call`]. It is the
+    /// most frequent request, so it has a path of its own. Called only where the handler
     /// [is prompt](Handler::prompt). `GATED`: its reply may wait for a gate. Where it may, this is
     /// first called for a run of requests as if it did not, and then [`Handler::confirm`].
     #[inline]

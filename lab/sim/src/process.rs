@@ -461,6 +461,14 @@ impl Process {
             let until_ns = self.member.may_answer_until_ns(range.id, now);
             self.ring.extend(range.id, range.epoch, until_ns);
         }
+        for effect in &mut effects[start..] {
+            if let Effect::Beat { to, heartbeat } = effect {
+                let map = self.member.map();
+                let led = map.ranges.iter().filter(|range| range.primary == self.me);
+                let mut copied = led.filter(|range| range.copies.contains(to));
+                heartbeat.serves = copied.all(|range| self.ring.may_answer(range, now));
+            }
+        }
         for primary in self.member.map().primaries_copied_by(self.me) {
             self.ring.granted(primary, self.member.granted_by(primary));
         }

@@ -170,6 +170,9 @@ pub enum Frame<'a> {
         /// The latest second of the expiry clock.
         second: u32,
     },
+    /// The sender may answer, in the moment of the heartbeat after it, for all that it leads and
+    /// the receiver copies. Only where both have the feature [`crate::SAYS_SERVES`].
+    Serves,
 }
 
 impl<'a> Frame<'a> {
@@ -190,6 +193,7 @@ impl<'a> Frame<'a> {
             Self::Answer { .. } => FrameKind::Answer,
             Self::Memory { .. } => FrameKind::Memory,
             Self::Shown { .. } => FrameKind::Shown,
+            Self::Serves => FrameKind::Serves,
         }
     }
 
@@ -244,6 +248,7 @@ impl<'a> Frame<'a> {
             Self::Answer { id, ok, body } => to.u64(id).u8(u8::from(ok)).bytes(body),
             Self::Memory { free } => to.u64(free),
             Self::Shown { second } => to.u32(second),
+            Self::Serves => &mut to,
         };
         let bytes = to.end(rest_bytes);
         debug_assert!(bytes <= FRAME_BYTES_MAX, "a frame of {bytes} bytes");
@@ -332,6 +337,7 @@ impl<'a> Frame<'a> {
             }
             FrameKind::Memory => Self::Memory { free: from.u64()? },
             FrameKind::Shown => Self::Shown { second: from.u32()? },
+            FrameKind::Serves => Self::Serves,
         })
     }
 

@@ -32,8 +32,8 @@ impl Verdict {
 }
 
 /// The kinds, by their numbers.
-const BY_NUMBER: [Option<FrameKind>; 16] = {
-    let (mut kinds, mut at) = ([None; 16], 0);
+const BY_NUMBER: [Option<FrameKind>; 17] = {
+    let (mut kinds, mut at) = ([None; 17], 0);
     while at < FrameKind::ALL.len() {
         kinds[FrameKind::ALL[at] as usize] = Some(FrameKind::ALL[at]);
         at += 1;
@@ -71,11 +71,13 @@ pub enum FrameKind {
     Shown = 14,
     /// [`crate::Frame::Read`].
     Read = 15,
+    /// [`crate::Frame::Serves`].
+    Serves = 16,
 }
 
 impl FrameKind {
     /// Every kind, by rising number.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Request,
         Self::Reply,
         Self::StreamOpen,
@@ -89,6 +91,7 @@ impl FrameKind {
         Self::Memory,
         Self::Shown,
         Self::Read,
+        Self::Serves,
     ];
 
     /// The highest number.

@@ -26,6 +26,8 @@ pub struct Heartbeat {
     pub expiry_s: u32,
     /// The latest second that requests were shown at the sender; 0 also if it does not say so.
     pub shown_s: u32,
+    /// Whether the sender may answer now for all that it leads and the receiver copies.
+    pub serves: bool,
     /// The cells whose links are broken, as the sender sees it.
     pub suspects: Vec<CellId>,
 }
@@ -33,10 +35,12 @@ pub struct Heartbeat {
 /// What a primary has granted a cell that copies its changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Granted {
-    /// When the copy has sent the latest of its heartbeats that the primary had when it still
-    /// waited for the copy, in nanoseconds of the copy's monotonic clock; 0: none. So the copy has
-    /// all that was confirmed before.
+    /// When the copy has sent the latest of its heartbeats that the primary had when it might
+    /// answer, and still waited for the copy, in nanoseconds of the copy's monotonic clock; 0:
+    /// none. So the copy has all that was confirmed before, and nobody else has confirmed anything.
     pub from_ns: u64,
+    /// The version of the map by which the copy counts that.
+    pub map_version: u64,
     /// A second that the primary has shown; 0 if it has not said so.
     pub shown_s: u32,
     /// The primary has shown no later second than this.

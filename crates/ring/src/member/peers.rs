@@ -25,7 +25,9 @@ pub(super) struct Peer {
     /// a lease: the lease ends before the silence is long enough.
     counted_ns: u64,
     /// The sending of the own heartbeat by which it has granted a lease.
-    pub(super) lease_from_ns: Option<u64>,
+    lease_from_ns: Option<u64>,
+    /// The same, of heartbeats in which it says that it may answer for what this cell copies.
+    pub(super) served_from_ns: Option<u64>,
     /// What its latest heartbeat says, if that went by a newer map than the own one.
     ahead: Option<Ahead>,
     /// The version of the map for which it is ready to learn.
@@ -51,6 +53,7 @@ struct Ahead {
     map_version: u64,
     /// The own heartbeat by which it grants a lease; `None`: it grants none.
     lease_from_ns: Option<u64>,
+    serves: bool,
     second: u32,
 }
 
@@ -62,6 +65,8 @@ impl Peer {
             // that range what it says: it keeps to what was said before.
             self.second = said.second;
             self.lease_from_ns = self.lease_from_ns.max(said.lease_from_ns);
+            let served_from_ns = said.lease_from_ns.filter(|_| said.serves);
+            self.served_from_ns = self.served_from_ns.max(served_from_ns);
         }
     }
 
@@ -73,6 +78,7 @@ impl Peer {
             sent_ns: 0,
             counted_ns: 0,
             lease_from_ns: None,
+            served_from_ns: None,
             ahead: None,
             ready_version: 0,
             free_bytes: 0,
@@ -176,8 +182,8 @@ impl Peers {
             peer.counted_ns = heartbeat.sent_ns;
             lease_from_ns = (heartbeat.echo_ns > 0).then_some(heartbeat.echo_ns);
         }
-        let (map_version, second) = (heartbeat.map_version, heartbeat.expiry_s);
-        peer.ahead = Some(Ahead { map_version, lease_from_ns, second });
+        let Heartbeat { map_version, serves, expiry_s: second, .. } = heartbeat;
+        peer.ahead = Some(Ahead { map_version, lease_from_ns, serves, second });
         peer.follows(version);
         peer.suspects = heartbeat.suspects;
         true

@@ -261,7 +261,8 @@ impl Member {
     #[must_use]
     pub fn granted_by(&self, primary: CellId) -> Granted {
         let granted = |peer: &Peer| Granted {
-            from_ns: peer.lease_from_ns.unwrap_or(0),
+            from_ns: peer.served_from_ns.unwrap_or(0),
+            map_version: self.map.version,
             shown_s: peer.shown_s,
             may_show_s: self.time.shown_by_others_s(),
         };
@@ -450,6 +451,8 @@ impl Member {
                 free_bytes: self.free_bytes,
                 expiry_s: second,
                 shown_s: self.time.ceiling_s(),
+                // Its sender knows.
+                serves: false,
                 suspects: suspects.clone(),
             };
             effects.push(Effect::Beat { to, heartbeat });

@@ -10,21 +10,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[derive(Default)]
 pub(crate) struct OfPrimary {
     from_ns: AtomicU64,
+    map_version: AtomicU64,
     shown_s: AtomicU32,
     may_show_s: AtomicU32,
 }
 
 impl OfPrimary {
     fn set(&self, granted: Granted) {
-        // It may show a second as soon as it is said to have heard of it, and no sooner.
+        // The time comes last: what is read after it belongs to it, or is newer.
         self.may_show_s.store(granted.may_show_s, Ordering::Release);
         self.shown_s.store(granted.shown_s, Ordering::Release);
+        self.map_version.store(granted.map_version, Ordering::Release);
         self.from_ns.store(granted.from_ns, Ordering::Release);
     }
 
     pub(crate) fn now(&self) -> Granted {
         Granted {
             from_ns: self.from_ns.load(Ordering::Acquire),
+            map_version: self.map_version.load(Ordering::Acquire),
             shown_s: self.shown_s.load(Ordering::Acquire),
             may_show_s: self.may_show_s.load(Ordering::Acquire),
         }

@@ -237,7 +237,7 @@ impl Handler for RingService {
         if conn.copies != Copies::ByDefault {
             return Answer::Declined;
         }
-        let answered = clients::get_as_copy(&mut self.worker.jobs, (key, hashed), reply);
+        let answered = clients::get_as_copy(&mut self.worker.jobs, conn.id(), (key, hashed), reply);
         answered.unwrap_or(Answer::Declined)
     }
 

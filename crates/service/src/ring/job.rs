@@ -2,7 +2,7 @@
 
 use super::not_now::NotNow;
 use base::SliceId;
-use session::{LogId, Ticket, WorkerId};
+use session::{ConnId, LogId, Ticket, WorkerId};
 
 /// Who gets the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,8 +91,11 @@ pub struct Job {
     pub(crate) rest: Rest,
     /// How old the answer of a copy may be, in milliseconds. 0: no copy may answer.
     pub(crate) age_ms: u16,
-    /// Whether a copy was ever to answer it.
+    /// Whether a copy was ever to answer it, and of which connection it is then.
     pub(crate) is_read: bool,
+    pub(crate) conn: Option<ConnId>,
+    /// When the primary is asked instead of a copy that has not answered.
+    pub(crate) copy_due_ns: u64,
     /// Whether the cell that has it is asked as a copy.
     pub(crate) is_at_copy: bool,
 }
@@ -119,18 +122,26 @@ impl Job {
             rest: Rest::default(),
             age_ms: 0,
             is_read: false,
+            conn: None,
+            copy_due_ns: u64::MAX,
             is_at_copy: false,
         }
     }
 
-    /// The same, which a copy may answer that is `age_ms` old at most.
-    pub(crate) fn for_copies(self, age_ms: u16) -> Self {
-        Self { age_ms, is_read: age_ms > 0, ..self }
+    /// The same of this connection, which a copy may answer that is `age_ms` old at most.
+    pub(crate) fn for_copies(self, age_ms: u16, conn: Option<ConnId>) -> Self {
+        let is_read = age_ms > 0;
+        Self { age_ms, is_read, conn: conn.filter(|_| is_read), ..self }
+    }
+
+    /// The same, which a copy is asked for until then.
+    pub(crate) fn at_copy(self, copy_due_ns: u64) -> Self {
+        Self { is_at_copy: true, copy_due_ns, ..self }
     }
 
     /// The same, which no copy may answer.
     pub(crate) fn for_primary(self) -> Self {
-        Self { age_ms: 0, is_at_copy: false, ..self }
+        Self { age_ms: 0, is_at_copy: false, copy_due_ns: u64::MAX, ..self }
     }
 
     /// It is asked with its id now, and its range was lost so often. Returns how often it was asked

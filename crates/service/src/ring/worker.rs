@@ -219,7 +219,7 @@ impl RingWorker {
                 let asker = Asker { cell: link.cell, life: link.incarnation, worker: 0 };
                 let tag = RequestTag { asker, id, first: 0, again: 0 };
                 let question = Question { tag, hops: 1, map_version, due_ns };
-                self.answer_read(link, (&question, age_ms), text, out.bytes_mut());
+                self.answer_read(link, (&question, age_ms), text, out);
                 self.looks_again(link);
             }
             (Kind::Asking, Frame::Reply { id, again, verdict, map_version, text }) => {
@@ -265,7 +265,8 @@ impl RingWorker {
         let answer = if tag.first == 0 {
             plain_get(text).and_then(|(key, _)| executor.get_plain(key, out))
         } else {
-            let plain = plain_store(text, value_bytes_max);
+            // A change without a reply waits for copies, too: a read that follows it may go there.
+            let plain = plain_store(text, value_bytes_max).filter(|(store, _)| !store.noreply);
             plain.and_then(|(store, _)| executor.store_plain(&store, (tag, asked_by_map), out))
         };
         let newest = executor.ring.newest_version();
@@ -291,22 +292,25 @@ impl RingWorker {
         link: &mut Link,
         (question, age_ms): (&Question, u16),
         text: &[u8],
-        out: &mut Vec<u8>,
+        out: &mut Reply,
     ) {
         let (id, executor) = ((question.tag.id, 0), &mut self.jobs.executor);
         let map_version = executor.version();
         let is_new = map_version >= question.map_version;
         if is_new && age_ms == 0 {
             as_copy::await_changes(executor, text);
-            return self.answer(link, question, Cow::Borrowed(text), out);
+            if !self.answer_plain(link, question, text, out) {
+                self.answer(link, question, Cow::Borrowed(text), out.bytes_mut());
+            }
+            return;
         }
         let mut reply = std::mem::take(&mut self.composed);
         match is_new && as_copy::answer(executor, text, age_ms, &mut reply) {
-            true => write_reply(id, map_version, reply.bytes_mut(), out),
+            true => write_reply(id, map_version, reply.bytes_mut(), out.bytes_mut()),
             false => {
                 let (verdict, text) = (Verdict::NotOwner, &NotNow::NotLed.text()[..]);
                 let (id, again) = id;
-                Frame::Reply { id, again, verdict, map_version, text }.encode(out);
+                Frame::Reply { id, again, verdict, map_version, text }.encode(out.bytes_mut());
             }
         }
         reply.clear(COMPOSED_KEEP_BYTES);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use control::{Plane, Seen};
 use drivers::Clock;
-use ring::{CellId, Change, Granted, Map, Memory, Outcome, Outlook, RangeId, Stamp};
+use ring::{CellId, Change, Granted, Map, Memory, Outcome, Outlook, Range, RangeId, Stamp};
 use service::{Flushing, Keeper, RingCell};
 use session::WorkerId;
 
@@ -129,6 +129,10 @@ impl Plane for Keeping {
 
     fn granted(&self, primary: CellId, granted: Granted) {
         self.ring.granted(primary, granted);
+    }
+
+    fn serves(&self, range: &Range) -> bool {
+        self.ring.may_answer(range, self.clock.now())
     }
 
     fn unseal(&self, at: Stamp) {

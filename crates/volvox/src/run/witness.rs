@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use control::{ControlConfig, Plane, Seen, Starting};
 use drivers::Clock;
-use ring::{Addresses, CellId, Change, Granted, Map, Memory, Outcome, Outlook, RangeId, Stamp};
+use ring::{
+    Addresses, CellId, Change, Granted, Map, Memory, Outcome, Outlook, Range, RangeId, Stamp,
+};
 
 use super::keeping::{end, log_change};
 use super::member::{OpenRandom, RingClock, address, is_no_file, read_secret};
@@ -78,6 +80,11 @@ impl Plane for Watching {
 
     /// Never: it copies nothing.
     fn granted(&self, _primary: CellId, _granted: Granted) {}
+
+    /// Never: it leads nothing.
+    fn serves(&self, _range: &Range) -> bool {
+        false
+    }
 
     /// Never: it leads nothing.
     fn unseal(&self, _at: Stamp) {}

@@ -15,10 +15,13 @@ use super::executor::{Asked, Executed, Executor};
 use super::target::{Subject, subject};
 use crate::ring::copies::Followed;
 use crate::ring::copy_reads::{AGE_MS_MAX, is_for_copies};
-use base::{Now, SliceId};
+use base::Now;
 use memcache::{Key, KeyScratch, Request};
 use ring::{Durability, Granted};
 use session::{Answer, Reply};
+
+/// An answer is composed only if its age leaves so much time for its batch to end.
+const LEFT_NS: u64 = 10_000_000;
 
 /// Answers `text`, a read, as a copy that is `age_ms` old at most. False, and nothing is appended,
 /// if it may not; `reply` is empty.
@@ -61,7 +64,7 @@ pub(crate) fn get(
     let reading = begin(executor, &hashed, age_ms)?;
     let mark = reply.mark();
     let got = executor.inner.get_hashed::<false>(reading.now, (key, hashed), reply);
-    if got != Answer::Done || !reading.end(executor) {
+    if got != Answer::Done || !reading.end(executor, &hashed) {
         reply.rewind(mark);
         return None;
     }
@@ -71,8 +74,8 @@ pub(crate) fn get(
 
 /// A read of a copy that has begun.
 struct Reading {
-    slice: SliceId,
     followed: Followed,
+    granted: Granted,
     /// When it is executed, in the second that the primary shows at most.
     now: Now,
     until_ns: u64,
@@ -92,17 +95,18 @@ fn begin(executor: &mut Executor, key: &engine::Key<'_>, age_ms: u16) -> Option<
     }
     let (led_by, granted) = ((copied.primary, copied.epoch), copied.granted.now());
     let until_ns = granted.from_ns + u64::from(age_ms.min(AGE_MS_MAX)) * 1_000_000;
-    if granted.from_ns == 0 || executor.now.mono_ns >= until_ns {
+    let is_young = executor.now.mono_ns + LEFT_NS < until_ns;
+    if granted.from_ns == 0 || !is_young || granted.map_version > executor.version() {
         return None;
     }
     let followed = executor.ring.origins.followed(slice)?;
     if (followed.primary, followed.epoch) != led_by || !executor.ring.exchanges.are_over() {
         return None;
     }
-    let second = executor.now.expiry_s.max(granted.may_show_s);
+    let second = executor.now.expiry_s.max(granted.may_show_s).max(granted.shown_s);
     let now = Now { expiry_s: second, ..executor.now };
     let is_same = is_as_at_primary(executor, key, now, &granted);
-    is_same.then_some(Reading { slice, followed, now, until_ns })
+    is_same.then_some(Reading { followed, granted, now, until_ns })
 }
 
 /// Whether the primary finds the key in the second that it shows now if it is found in that of
@@ -123,12 +127,15 @@ fn is_as_at_primary(
 }
 
 impl Reading {
-    /// Whether what was read may be shown: all other copies have it, and it was not dropped
-    /// meanwhile.
-    fn end(&self, executor: &mut Executor) -> bool {
-        let origins = &executor.ring.origins;
-        let is_settled = origins.is_settled(self.slice, self.followed.primary);
-        let may_be_shown = is_settled && origins.followed(self.slice) == Some(self.followed);
+    /// Whether what was read of `key` may be shown: all other copies have it, it was not dropped
+    /// meanwhile, and came by no newer map than this cell goes by.
+    fn end(&self, executor: &mut Executor, key: &engine::Key<'_>) -> bool {
+        let (ring, slice) = (executor.ring.clone(), key.id.slice);
+        let is_settled = ring.origins.is_settled(slice, self.followed.primary);
+        let is_copied = is_settled && ring.origins.followed(slice) == Some(self.followed);
+        let may_be_shown = is_copied
+            && ring.newest_version() <= executor.version()
+            && is_as_at_primary(executor, key, self.now, &self.granted);
         if may_be_shown {
             executor.reads_until_ns(self.until_ns);
         }
@@ -150,7 +157,7 @@ fn answer_one(
     let now = std::mem::replace(&mut executor.now, reading.now);
     let executed = execute_shown(executor, request, reply);
     executor.now = now;
-    let is_done = matches!(executed, Executed::Done) && reading.end(executor);
+    let is_done = matches!(executed, Executed::Done) && reading.end(executor, &hashed);
     is_done.then_some(())
 }
 

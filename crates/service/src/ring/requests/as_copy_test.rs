@@ -5,7 +5,7 @@ use crate::ring::copies::{Exchange, Reach, Tail};
 use crate::ring::keeping::Keeper;
 use crate::ring::testing::{first_cell, formed};
 use crate::testing::NOW;
-use base::{Change, Effect, Facts, Removal, Value, Version};
+use base::{Change, Effect, Facts, Removal, SliceId, Value, Version};
 use ring::{CellId, Map};
 use session::WorkerId;
 use std::collections::BTreeMap;
@@ -52,7 +52,8 @@ fn put(expiry_s: u32) -> Change<'static> {
 /// The primary had the heartbeat of `ago_ns` before now when it still waited for this copy.
 fn grant(executor: &Executor, ago_ns: u64) {
     let from_ns = AT.mono_ns - ago_ns;
-    let granted = Granted { from_ns, shown_s: AT.expiry_s, may_show_s: AT.expiry_s };
+    let (map_version, second) = (0, AT.expiry_s);
+    let granted = Granted { from_ns, map_version, shown_s: second, may_show_s: second };
     executor.ring.granted(PRIMARY, granted);
 }
 
@@ -71,7 +72,7 @@ fn an_answer_is_no_older_than_the_primary_allows_and_the_client_wants() {
     let (get, hit) = (format!("get {key}\r\n"), format!("VALUE {key} 0 1\r\nv\r\nEND\r\n"));
     assert_eq!(says(&mut executor, &get, 250), None, "the primary has granted nothing");
     for (ago_ms, age_ms, is_answered) in
-        [(0, 1, true), (100, 100, false), (100, 101, true), (249, 250, true), (250, 9999, false)]
+        [(0, 11, true), (100, 110, false), (100, 111, true), (239, 250, true), (240, 9999, false)]
     {
         grant(&executor, ago_ms * MS);
         let said = says(&mut executor, &get, age_ms);
@@ -86,6 +87,13 @@ fn an_answer_is_no_older_than_the_primary_allows_and_the_client_wants() {
     let now_ns = AT.mono_ns;
     assert!(!executor.may_answer(|| Now { mono_ns: now_ns + 250 * MS, ..AT }), "it has come late");
     assert!(executor.may_answer(|| Now { mono_ns: u64::MAX, ..AT }), "nothing was read since");
+    executor.begin(AT);
+    let (shown_s, may_show_s) = (AT.expiry_s, AT.expiry_s);
+    let map_version = executor.version() + 1;
+    let from_ns = AT.mono_ns;
+    let granted = Granted { from_ns, map_version, shown_s, may_show_s };
+    executor.ring.granted(PRIMARY, granted);
+    assert_eq!(says(&mut executor, &get, 250), None, "by a newer map");
 }
 
 #[test]
@@ -125,7 +133,8 @@ fn what_has_expired_at_one_of_two_seconds_is_not_shown() {
     for ((expiry_s, said), counter) in cases.into_iter().zip(5..) {
         applies(&mut executor, &key, put(expiry_s), counter);
         let (shown_s, may_show_s) = (second, second + 2);
-        let granted = Granted { from_ns: AT.mono_ns, shown_s, may_show_s };
+        let (from_ns, map_version) = (AT.mono_ns, 0);
+        let granted = Granted { from_ns, map_version, shown_s, may_show_s };
         executor.ring.granted(PRIMARY, granted);
         let is_hit = says(&mut executor, &get, 250).map(|text| text != "END\r\n");
         assert_eq!(is_hit, said, "it expires {} s later", expiry_s - second);
@@ -155,4 +164,16 @@ fn a_copy_answers_nothing_for_a_while_after_a_promotion() {
         let said = says(&mut executor, &format!("get {key}\r\n"), 250);
         assert_eq!(said.is_some(), is_answered, "{ago_ms}");
     }
+}
+
+/// Clocks that are far apart do not follow each other.
+#[test]
+fn what_the_primary_has_shown_as_expired_is_not_there_again() {
+    let (mut executor, key) = copying();
+    applies(&mut executor, &key, put(AT.expiry_s + 5), 5);
+    let (from_ns, map_version) = (AT.mono_ns, 0);
+    let (shown_s, may_show_s) = (AT.expiry_s + 9, AT.expiry_s);
+    executor.ring.granted(PRIMARY, Granted { from_ns, map_version, shown_s, may_show_s });
+    let said = says(&mut executor, &format!("get {key}\r\n"), 250);
+    assert_eq!(said.as_deref(), Some("END\r\n"));
 }

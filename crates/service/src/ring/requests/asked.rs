@@ -13,11 +13,13 @@
 //! Invariant: each is taken out once: by its reply, by the end of its link, by a newer map, when it
 //! is overdue, or when its client is gone.
 
+use super::flush;
 use crate::ring::job::{Job, Origin, Repeat};
 use base::SliceId;
 use ring::CellId;
-use session::Ticket;
-use std::collections::{BTreeMap, VecDeque};
+use session::{ConnId, Ticket};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// How often it is looked whether other cells have not answered in time.
 const OVERDUE_NS: u64 = 200_000_000;
@@ -48,6 +50,20 @@ pub(crate) struct AskedJobs {
     of_cells: Vec<u32>,
     /// How many changes there are of slices with the same last digits.
     changes: Box<[u32]>,
+    /// How many flushes there are, which may be of any slice.
+    flushes: u32,
+    /// The reads that copies may answer, by their connections and slices: who has them, of each.
+    reads: HashMap<(ConnId, SliceId), Reads>,
+}
+
+/// The reads of one connection about one slice: none is to be answered from before an earlier one.
+#[derive(Clone, Copy)]
+struct Reads {
+    /// The cell that was asked last, which is asked next.
+    cell: CellId,
+    count: u32,
+    /// The first that a copy has not answered. What a copy says to later ones does not count.
+    refused: u64,
 }
 
 /// Numbers of changes by slice: several slices share one.
@@ -66,6 +82,8 @@ impl AskedJobs {
             overdue_at_ns: u64::MAX,
             of_cells: Vec::new(),
             changes: vec![0; CHANGES].into(),
+            flushes: 0,
+            reads: HashMap::new(),
         }
     }
 
@@ -76,7 +94,28 @@ impl AskedJobs {
 
     /// Whether some cell has a change of `slice`; yes also for some slices of which none has.
     pub(crate) fn may_change(&self, slice: SliceId) -> bool {
-        self.changes[slice.index() % CHANGES] > 0
+        self.flushes > 0 || self.changes[slice.index() % CHANGES] > 0
+    }
+
+    /// The cell that has the earlier reads of this connection about `slice`.
+    pub(crate) fn reads_of(&self, conn: Option<ConnId>, slice: SliceId) -> Option<CellId> {
+        let reads =
+            conn.filter(|_| !self.reads.is_empty()).and_then(|it| self.reads.get(&(it, slice)));
+        reads.map(|reads| reads.cell)
+    }
+
+    /// Whether the answer of a copy to `job`, which was request `id`, counts.
+    pub(crate) fn follows(&self, job: &Job, id: u64) -> bool {
+        let reads = job.conn.and_then(|conn| self.reads.get(&(conn, job.slice)));
+        reads.is_none_or(|reads| id < reads.refused)
+    }
+
+    /// A copy has not answered `job`, which was request `id`: `primary` has the reads that follow
+    /// it on its connection.
+    pub(crate) fn refuses(&mut self, job: &Job, id: u64, primary: CellId) {
+        if let Some(reads) = job.conn.and_then(|conn| self.reads.get_mut(&(conn, job.slice))) {
+            (reads.cell, reads.refused) = (primary, reads.refused.min(id));
+        }
     }
 
     /// Counts a request that a cell has now.
@@ -90,6 +129,12 @@ impl AskedJobs {
         }
         self.of_cells[at] += 1;
         self.changes[job.slice.index() % CHANGES] += u32::from(may_change(job));
+        self.flushes += u32::from(is_flush(job));
+        if let Some(conn) = job.conn {
+            let none = Reads { cell, count: 0, refused: u64::MAX };
+            let reads = self.reads.entry((conn, job.slice)).or_insert(none);
+            (reads.cell, reads.count) = (cell, reads.count + 1);
+        }
     }
 
     /// Counts no more a request that a cell has had.
@@ -99,6 +144,15 @@ impl AskedJobs {
         self.bytes -= job.text.len();
         self.of_cells[cell.0 as usize] -= 1;
         self.changes[job.slice.index() % CHANGES] -= u32::from(may_change(job));
+        self.flushes -= u32::from(is_flush(job));
+        if let Some(conn) = job.conn
+            && let Entry::Occupied(mut reads) = self.reads.entry((conn, job.slice))
+        {
+            reads.get_mut().count -= 1;
+            if reads.get().count == 0 {
+                reads.remove();
+            }
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -226,6 +280,11 @@ impl AskedJobs {
         self.counts_no_more(cell, &job);
         Some((cell, job.repeat == Repeat::Always))
     }
+}
+
+/// Whether `job` ends items of many slices.
+pub(super) fn is_flush(job: &Job) -> bool {
+    job.repeat == Repeat::Never && flush::slices_of(&job.text).is_some()
 }
 
 /// Whether `job` may change something that a read after it must show.

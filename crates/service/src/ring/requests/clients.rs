@@ -24,7 +24,7 @@ use base::SliceId;
 use memcache::reply::LINE_END;
 use memcache::{Key, KeyScratch, Keys, Request};
 use ring::{Consistency, Durability, Range, Reads};
-use session::{Answer, Conn, Copies, Outcome, Plain, Reply, Ticket};
+use session::{Answer, Conn, ConnId, Copies, Outcome, Plain, Reply, Ticket};
 
 /// Delayed flushes of a worker that are proposed and not decided.
 const FLUSHES_MAX: usize = 16;
@@ -93,13 +93,15 @@ fn wanted(request: &Request<'_>, default: Consistency) -> Result<Wanted, String>
 #[inline(never)]
 pub(crate) fn get_as_copy(
     jobs: &mut Jobs,
+    conn: ConnId,
     (key, hashed): (Key<'_>, engine::Key<'_>),
     reply: &mut Reply,
 ) -> Option<Answer> {
     let (slice, executor) = (hashed.id.slice, &jobs.executor);
     let age_ms = executor.ring.host.copy_reads.age_of(key.as_bytes());
     let fences = executor.consistency().reads == Reads::Fence;
-    let is_to = age_ms > 0 && !fences && !jobs.is_kept(slice) && jobs.is_to_read_here(slice);
+    let is_to =
+        age_ms > 0 && !fences && !jobs.is_kept(slice) && jobs.is_to_read_here(Some(conn), slice);
     is_to.then(|| as_copy::get(&mut jobs.executor, (key, hashed), age_ms, reply)).flatten()
 }
 
@@ -120,7 +122,10 @@ pub(crate) fn send_on(jobs: &mut Jobs, conn: &Conn, plain: &Plain<'_>, ticket: T
     let job = Job::new(origin, (text, slice), repeat, jobs.due_ns());
     let copy_reads = &jobs.executor.ring.host.copy_reads;
     match plain.reads && conn.copies == Copies::ByDefault && !fences {
-        true => jobs.begin(job.for_copies(copy_reads.age_of(plain.key.as_bytes()))),
+        true => {
+            let age_ms = copy_reads.age_of(plain.key.as_bytes());
+            jobs.begin(job.for_copies(age_ms, Some(conn.id())));
+        }
         false => jobs.ask(cell, job),
     }
     true
@@ -144,7 +149,7 @@ fn forward(
     text.reserve(TEXT_BYTES + value_bytes(request));
     memcache::write(request, &mut text);
     let job = Job::new(origin, (text, slice), repeat(request), jobs.due_ns());
-    jobs.dispatch(job.for_copies(age_ms));
+    jobs.dispatch(job.for_copies(age_ms, Some(conn.id())));
     if noreply { Outcome::Done } else { Outcome::Pending }
 }
 
@@ -237,7 +242,8 @@ pub(crate) fn gather(
     let is_for_copies = repeat(request) == Repeat::Always
         && conn.copies == Copies::ByDefault
         && jobs.executor.consistency().reads != Reads::Fence;
-    let part = PartOf { repeat: repeat(request), is_for_copies };
+    let conn = is_for_copies.then(|| conn.id());
+    let part = PartOf { repeat: repeat(request), conn };
     begin_gather(jobs, Gather::new(ticket, Asks::Values, part, parts))
 }
 
@@ -274,7 +280,7 @@ pub(crate) fn flush(
     // To flush twice ends what was written since.
     if !noreply {
         let parts = parts.into_iter();
-        let part = PartOf { repeat: Repeat::Never, is_for_copies: false };
+        let part = PartOf { repeat: Repeat::Never, conn: None };
         return begin_gather(jobs, Gather::new(ticket, Asks::Done, part, parts));
     }
     for what in parts {

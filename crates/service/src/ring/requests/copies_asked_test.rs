@@ -1,5 +1,6 @@
 //! Who is asked for a read that copies may answer, and which of their answers count.
 
+use super::super::flush;
 use super::*;
 use crate::ring::keeping::Keeper;
 use crate::ring::testing::{first_cell, formed};
@@ -36,7 +37,7 @@ fn jobs() -> (Jobs, String) {
 
 fn get(jobs: &Jobs, key: &str) -> Job {
     let what = (format!("get {key}\r\n").into_bytes(), SliceId::of(key.as_bytes()));
-    Job::new(Origin::Nobody, what, Repeat::Always, jobs.due_ns()).for_copies(250)
+    Job::new(Origin::Nobody, what, Repeat::Always, jobs.due_ns()).for_copies(250, None)
 }
 
 /// What was sent to `cell`: the ids, and of reads how old they may be and by which map.
@@ -163,4 +164,56 @@ fn a_link_to_a_copy_is_opened_before_it_is_needed_and_a_broken_one_loses_no_read
         matches!(order, Order::Connect { purpose: of, .. } if *of == purpose)
     };
     assert!(jobs.orders.iter().any(is_opened));
+}
+
+/// A connection, and its read of `key`.
+fn get_of(jobs: &Jobs, index: u32, key: &str) -> Job {
+    let conn = ConnId { worker: WorkerId(0), index: 100 + index, generation: 0 };
+    get(jobs, key).for_copies(250, Some(conn))
+}
+
+#[test]
+fn the_reads_of_a_connection_about_a_key_go_to_one_cell() {
+    let (mut jobs, key) = jobs();
+    // The first connection is at the primary, the second one at the copy.
+    for index in [0, 1, 0, 1, 0, 1, 1] {
+        let job = get_of(&jobs, index, &key);
+        jobs.dispatch(job);
+    }
+    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [3, 4]);
+    let ids: Vec<_> = sent(&mut jobs, COPY).into_iter().map(|it| it.0).collect();
+    let version = jobs.executor.version();
+    // What the copy says to later ones does not count once it has refused one, earlier ones do.
+    jobs.answered(COPY, (ids[1], 0), (Verdict::NotOwner, version), b"");
+    jobs.answered(COPY, (ids[2], 0), (Verdict::Done, version), b"END\r\n");
+    jobs.answered(COPY, (ids[0], 0), (Verdict::Done, version), b"END\r\n");
+    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [5, 1]);
+    let job = get_of(&jobs, 1, &key);
+    jobs.dispatch(job);
+    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [6, 1]);
+}
+
+#[test]
+fn a_flush_on_its_way_comes_before_any_read() {
+    let (mut jobs, key) = jobs();
+    let text = flush::text(base::SliceRange::new(9..12)).expect("it has slices");
+    let what = (text, SliceId::new(9).expect("a slice"));
+    jobs.ask(PRIMARY, Job::new(Origin::Nobody, what, Repeat::Never, jobs.due_ns()));
+    for _ in 0..4 {
+        let job = get(&jobs, &key);
+        jobs.dispatch(job);
+    }
+    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [5, 0]);
+}
+
+#[test]
+fn the_primary_is_asked_where_a_copy_does_not_answer() {
+    let (mut jobs, key) = jobs();
+    for _ in 0..2 {
+        let job = get(&jobs, &key);
+        jobs.dispatch(job);
+    }
+    jobs.executor.now.mono_ns += COPY_ANSWERS_NS;
+    jobs.tend();
+    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [2, 0]);
 }

@@ -243,7 +243,7 @@ mod tests {
     use session::WorkerId;
 
     const END: &[u8] = b"END\r\n";
-    const PARTS: PartOf = PartOf { repeat: Repeat::Always, is_for_copies: false };
+    const PARTS: PartOf = PartOf { repeat: Repeat::Always, conn: None };
 
     fn ticket(request: u32) -> Ticket {
         let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };

@@ -17,6 +17,7 @@ use crate::ring::links::Peers;
 use crate::ring::routes::Routes;
 use base::SliceId;
 use ring::CellId;
+use session::ConnId;
 use std::net::SocketAddr;
 
 /// Of the reads that a copy may answer, one in this number goes to the primary always: it must know
@@ -39,6 +40,8 @@ pub(crate) struct Among<'a> {
     pub(crate) routes: &'a Routes,
     pub(crate) asked: &'a AskedJobs,
     pub(crate) peers: &'a Peers,
+    /// Whether something waits that ends items of many slices.
+    pub(crate) flushes: bool,
 }
 
 impl FromCopies {
@@ -63,18 +66,23 @@ impl FromCopies {
         knows && (job.is_at_copy || self.is_used && follows())
     }
 
-    /// The copy that is to answer a read of `slice`; `None`: the `primary` is.
+    /// The copy that is to answer a read of `slice` on this connection; `None`: the `primary` is.
+    /// It is the cell that has earlier ones: of two cells, the later one could be answered from
+    /// before the earlier one.
     pub(crate) fn choose(
         &mut self,
         primary: CellId,
-        slice: SliceId,
+        (conn, slice): (Option<ConnId>, SliceId),
         among: &Among<'_>,
     ) -> Option<CellId> {
-        let Among { me, routes, asked, peers } = *among;
+        let Among { me, routes, asked, peers, flushes } = *among;
         self.count = self.count.wrapping_add(1);
-        let may_be_asked = !asked.may_change(slice) && peers.knows_reads(primary);
+        let may_be_asked = !asked.may_change(slice) && !flushes && peers.knows_reads(primary);
         if !may_be_asked || self.count.is_multiple_of(TO_PRIMARY) {
             return None;
+        }
+        if let Some(cell) = asked.reads_of(conn, slice) {
+            return (cell != primary && routes.copies(slice).contains(&cell)).then_some(cell);
         }
         // What this cell answers itself waits for nothing.
         let waiting = |cell: CellId| match cell == me {

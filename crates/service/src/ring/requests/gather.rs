@@ -11,7 +11,7 @@
 
 use crate::ring::job::Repeat;
 use base::SliceId;
-use session::Ticket;
+use session::{ConnId, Ticket};
 use std::collections::VecDeque;
 
 /// Bytes of parts that are asked for, or have come before their turn, if each is as long as the
@@ -43,8 +43,8 @@ pub(crate) type What = (Vec<u8>, SliceId);
 pub(crate) struct PartOf {
     /// Whether they may be sent again.
     pub(crate) repeat: Repeat,
-    /// Whether copies may answer them.
-    pub(crate) is_for_copies: bool,
+    /// The connection that asks, if copies may answer them.
+    pub(crate) conn: Option<ConnId>,
 }
 
 /// A request in several parts.
@@ -199,7 +199,7 @@ mod tests {
         let ticket = Ticket { conn, request: 1 };
         let parts = (0..parts).map(|_| (Vec::new(), SliceId::of(b"k")));
         let mut gather = {
-            let part = PartOf { repeat: Repeat::Always, is_for_copies: false };
+            let part = PartOf { repeat: Repeat::Always, conn: None };
             Gather::new(ticket, asks, part, parts)
         };
         gather.expect(PART_BYTES_MIN);

@@ -35,6 +35,8 @@ use session::{ConnId, Order, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+/// How long a copy has to answer a read before the primary is asked. It is looked at each 200 ms.
+const COPY_ANSWERS_NS: u64 = 200_000_000;
 /// Requests that a worker has at other cells, or that wait to be sent.
 pub(crate) const JOBS_MAX: usize = 16 << 10;
 /// Bytes of the requests that a worker has at other cells, or that wait to be sent: this part of
@@ -193,10 +195,10 @@ impl Jobs {
         while self.finishing.composed < composed_max {
             let Some((origin, what, part)) = self.finishing.begin_part(number) else { return };
             let copy_reads = &self.executor.ring.host.copy_reads;
-            let key = memcache::second_word(&what.0).filter(|_| part.is_for_copies);
+            let key = memcache::second_word(&what.0).filter(|_| part.conn.is_some());
             let age_ms = key.map_or(0, |key| copy_reads.age_of(key));
             let job = Job::new(origin, what, part.repeat, self.due_ns());
-            self.dispatch(job.for_copies(age_ms));
+            self.dispatch(job.for_copies(age_ms, part.conn));
         }
         self.finishing.is_ready(number);
     }
@@ -278,9 +280,10 @@ impl Jobs {
     fn read(&mut self, primary: CellId, job: Job) {
         let Some(routes) = self.executor.routes.clone() else { return self.again.push(job) };
         let (me, now_ns) = (self.executor.ring.identity.cell, self.now_ns());
+        let flushes = self.again.has_flush();
         let Self { asked, peers, from_copies, .. } = self;
-        let among = Among { me, routes: &routes, asked, peers };
-        let copy = from_copies.choose(primary, job.slice, &among);
+        let among = Among { me, routes: &routes, asked, peers, flushes };
+        let copy = from_copies.choose(primary, (job.conn, job.slice), &among);
         let unlinked = without_link(&job, &among);
         for (cell, to) in unlinked {
             if self.peers.opens(cell, now_ns) {
@@ -291,7 +294,7 @@ impl Jobs {
         match copy {
             None => self.ask(primary, job.for_primary()),
             Some(copy) if copy == me => self.read_here(primary, job),
-            Some(copy) => self.ask(copy, Job { is_at_copy: true, ..job }),
+            Some(copy) => self.ask(copy, job.at_copy(now_ns + COPY_ANSWERS_NS)),
         }
     }
 
@@ -314,24 +317,34 @@ impl Jobs {
     }
 
     /// Whether this cell is to answer a read of `slice` now, as a copy.
-    pub(crate) fn is_to_read_here(&mut self, slice: SliceId) -> bool {
+    pub(crate) fn is_to_read_here(&mut self, conn: Option<ConnId>, slice: SliceId) -> bool {
         let (Target::Cell(primary), _) = self.executor.route(slice) else { return false };
         let Some(routes) = self.executor.routes.clone() else { return false };
         let me = self.executor.ring.identity.cell;
+        let flushes = self.again.has_flush();
         let Self { asked, peers, from_copies, .. } = self;
-        let among = Among { me, routes: &routes, asked, peers };
-        from_copies.choose(primary, slice, &among) == Some(me) && self.has_newest_map()
+        let among = Among { me, routes: &routes, asked, peers, flushes };
+        from_copies.choose(primary, (conn, slice), &among) == Some(me) && self.has_newest_map()
     }
 
-    /// A copy has answered `job` by the map of `version`, or has refused to.
-    fn copy_answered(&mut self, job: Job, version: u64, text: Option<&[u8]>) {
-        match text.filter(|_| version <= self.executor.version()) {
+    /// A copy has answered `job`, which was request `id`, by the map of `version`, or has refused.
+    fn copy_answered(&mut self, (job, id): (Job, u64), version: u64, text: Option<&[u8]>) {
+        let counts = version <= self.executor.version() && self.asked.follows(&job, id);
+        match text.filter(|_| counts) {
             Some(text) => {
                 self.finish(job.origin, text);
                 self.buffers.give(job.text);
             }
-            None => self.dispatch(job.for_primary()),
+            None => self.ask_primary(job, id),
         }
+    }
+
+    /// Has the primary answer `job`, which was request `id` and which a copy has not answered.
+    fn ask_primary(&mut self, job: Job, id: u64) {
+        if let Target::Cell(primary) = self.executor.route(job.slice).0 {
+            self.asked.refuses(&job, id, primary);
+        }
+        self.dispatch(job.for_primary());
     }
 
     /// Sends `job` to `cell`.
@@ -434,6 +447,10 @@ impl Jobs {
         if now_ns < self.asked.overdue_at_ns() {
             return;
         }
+        for job in self.asked.take_if(|_, job| job.copy_due_ns <= now_ns) {
+            // All that were sent to that copy before are taken, too.
+            self.ask_primary(job, 0);
+        }
         let overdue = self.asked.take_overdue(now_ns);
         let cells: Vec<_> = overdue.iter().map(|(cell, _)| *cell).collect();
         for (cell, job) in overdue {
@@ -459,7 +476,8 @@ impl Jobs {
     pub(crate) fn ask_others(&mut self) {
         let executor = &self.executor;
         let has_moved = |cell, job: &Job| {
-            job.repeat != Repeat::Never && executor.route(job.slice).0 != Target::Cell(cell)
+            let may_be_asked = job.repeat != Repeat::Never || job.is_at_copy;
+            may_be_asked && executor.route(job.slice).0 != Target::Cell(cell)
         };
         for job in self.asked.take_if(has_moved) {
             self.again.push(job.doubted());
@@ -601,7 +619,8 @@ impl Jobs {
     ) {
         let Some(job) = self.asked.take((id, again), cell) else { return };
         if job.is_at_copy {
-            return self.copy_answered(job, version, (verdict == Verdict::Done).then_some(text));
+            let text = (verdict == Verdict::Done).then_some(text);
+            return self.copy_answered((job, id), version, text);
         }
         self.from_copies.sees(version);
         match verdict {

@@ -1,5 +1,6 @@
 //! Jobs that could not be sent or executed, and are begun again a little later, in their order.
 
+use super::asked::is_flush;
 use super::slice_counts::SliceCounts;
 use crate::ring::job::{Job, Repeat};
 use crate::ring::not_now::NotNow;
@@ -15,6 +16,8 @@ pub(crate) struct Later {
     bytes: usize,
     /// How many of them may have been sent, and are to be recognised by their ids.
     with_ids: usize,
+    /// How many of them end items of many slices.
+    flushes: usize,
     /// How many of them wait until their keys are looked up below.
     below: usize,
     /// When the first of them may be begun, or must end.
@@ -49,6 +52,11 @@ impl Later {
         self.slices.has(slice)
     }
 
+    /// Whether one of them may end items of any slice.
+    pub(crate) fn has_flush(&self) -> bool {
+        self.flushes > 0
+    }
+
     /// Whether one of them may be begun now. Then all are taken out, and some pushed again.
     pub(crate) fn begins(&mut self, map_version: u64, now_ns: u64) -> bool {
         let begins = now_ns >= self.begins_ns || map_version != self.map_version;
@@ -61,6 +69,7 @@ impl Later {
     pub(crate) fn push(&mut self, job: Job) {
         self.with_ids += usize::from(has_id(&job));
         self.below += usize::from(waits_below(&job));
+        self.flushes += usize::from(is_flush(&job));
         self.slices.add(job.slice);
         self.bytes += job.text.len();
         self.begins_ns = self.begins_ns.min(job.rest.until_ns.min(job.due_ns));
@@ -76,6 +85,7 @@ impl Later {
         let job = self.jobs.pop_front()?;
         self.with_ids -= usize::from(has_id(&job));
         self.below -= usize::from(waits_below(&job));
+        self.flushes -= usize::from(is_flush(&job));
         self.slices.remove(job.slice);
         self.bytes -= job.text.len();
         Some(job)

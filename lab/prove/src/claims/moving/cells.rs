@@ -135,12 +135,17 @@ fn under_load(
 }
 
 /// Has `volvox ctl` carry out an order, asked of a cell that stays. Returns how long that took.
-fn order(lab: &Lab, ring: &Ring, words: &[&str]) -> Result<f64> {
+pub fn order(lab: &Lab, ring: &Ring, words: &[&str]) -> Result<f64> {
+    order_for(lab, ring, words, ORDER_MAX)
+}
+
+/// The same within this time.
+pub fn order_for(lab: &Lab, ring: &Ring, words: &[&str], most: Duration) -> Result<f64> {
     let servers: Vec<_> = ring.cells()[..CELLS].iter().map(|it| it.address.to_string()).collect();
     let servers = servers.join(",");
     let all = ["ctl", "--json", "--server", &servers].into_iter().chain(words.iter().copied());
     let start = Instant::now();
-    let said = Exec::new(lab.volvox()?).args(all).said(ORDER_MAX)?;
+    let said = Exec::new(lab.volvox()?).args(all).said(most)?;
     let took_s = start.elapsed().as_secs_f64();
     if !said.status.success() {
         bail!("volvox ctl {}: {}", words.join(" "), said.complaints);

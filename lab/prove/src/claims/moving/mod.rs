@@ -5,6 +5,7 @@ pub mod copies;
 pub mod discovery;
 pub mod kills;
 pub mod pause;
+pub mod restarting;
 pub mod rules;
 pub mod simulator;
 
@@ -14,6 +15,7 @@ use crate::claim::Claim;
 pub const THEMES: &[&[Claim]] = &[
     pause::CLAIMS,
     cells::CLAIMS,
+    restarting::CLAIMS,
     kills::CLAIMS,
     simulator::CLAIMS,
     rules::CLAIMS,
