@@ -310,9 +310,16 @@ mod tests {
     async fn heard(features: [u64; 2]) -> Heartbeat {
         let (mut from, mut to) = wires(features).await;
         let said = Heartbeat { free_bytes: FREE_BYTES, shown_s: 7, ..Heartbeat::default() };
-        let heartbeat = Heartbeat { sent_ns: 3, ..said };
+        let heartbeat = Heartbeat { sent_ns: 3, serves: true, ..said };
         from.writer.beat(&heartbeat).await.expect("it is sent");
-        match to.reader.next().await.expect("it arrives") {
+        let first = next(&mut to).await;
+        from.writer.beat(&Heartbeat { serves: false, ..heartbeat }).await.expect("it is sent");
+        assert!(!next(&mut to).await.serves, "it says so each time");
+        first
+    }
+
+    async fn next(wire: &mut Wire) -> Heartbeat {
+        match wire.reader.next().await.expect("it arrives") {
             Message::Heartbeat(heartbeat) => heartbeat,
             other => panic!("{other:?}"),
         }
@@ -335,17 +342,19 @@ mod tests {
     fn free_memory_and_seconds_are_said_to_cells_that_understand_them() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
-            let all = peer::SAYS_MEMORY | peer::SAYS_SHOWN;
+            let all = peer::SAYS_MEMORY | peer::SAYS_SHOWN | peer::SAYS_SERVES;
             let cases = [
-                ([all, all], (3, FREE_BYTES, 7)),
-                ([0, all], (3, 0, 0)),
-                ([all, 0], (3, 0, 0)),
-                ([all, peer::SAYS_MEMORY], (3, FREE_BYTES, 0)),
-                ([peer::SAYS_SHOWN, all], (3, 0, 7)),
+                ([all, all], (3, FREE_BYTES, 7, true)),
+                ([0, all], (3, 0, 0, false)),
+                ([all, 0], (3, 0, 0, false)),
+                ([all, peer::SAYS_MEMORY], (3, FREE_BYTES, 0, false)),
+                ([peer::SAYS_SHOWN, all], (3, 0, 7, false)),
+                ([all, peer::SAYS_SERVES], (3, 0, 0, true)),
             ];
             for (features, said) in cases {
                 let it = heard(features).await;
-                assert_eq!((it.sent_ns, it.free_bytes, it.shown_s), said, "{features:?}");
+                let heard = (it.sent_ns, it.free_bytes, it.shown_s, it.serves);
+                assert_eq!(heard, said, "{features:?}");
             }
         });
     }

@@ -1095,6 +1095,28 @@ fn what_an_earlier_life_has_sent_grants_no_lease() {
     }
 }
 
+/// One that was replaced does not know it where it and its copy are cut off together.
+#[test]
+fn a_copy_is_granted_time_only_by_a_primary_that_may_answer() {
+    let at = |mono_ns| Now { mono_ns, expiry_s: 1_000 };
+    let map = formed(3);
+    let version = map.version;
+    let mut member = Member::new(B, Arc::new(map), true, at(1));
+    let mut hears = |sent_ns: u64, serves: bool, map_version: u64| {
+        let own = Heartbeat { serves, map_version, ..Heartbeat::default() };
+        let heartbeat = Heartbeat { sent_ns, echo_ns: sent_ns, heard_ns: sent_ns, ..own };
+        let heard = Event::Heard { from: A, incarnation: Incarnation(1), heartbeat };
+        member.handle(heard, at(sent_ns), &mut Vec::new());
+        let granted = member.granted_by(A);
+        assert_eq!(granted.map_version, version);
+        granted.from_ns
+    };
+    assert_eq!(hears(BEAT_NS, false, version), 0);
+    assert_eq!(hears(2 * BEAT_NS, true, version), 2 * BEAT_NS);
+    assert_eq!(hears(3 * BEAT_NS, false, version), 2 * BEAT_NS, "that still counts");
+    assert_eq!(hears(4 * BEAT_NS, true, version + 1), 2 * BEAT_NS, "by a map that it has not");
+}
+
 /// `member` hears another cell, which says this second of its own, and what it has shown.
 fn hears_of(member: &mut Member, now: Now, (from, expiry_s, shown_s): (CellId, u32, u32)) {
     let sent_ns = now.mono_ns;
