@@ -70,7 +70,8 @@ pub(crate) fn chosen(request: &Request<'_>) -> Result<Chosen, UnknownAge> {
 }
 
 fn age_in(word: &[u8]) -> Result<u16, UnknownAge> {
-    let age = std::str::from_utf8(word).ok().and_then(|age| age.parse().ok());
+    let digits = std::str::from_utf8(word).ok().filter(|_| word.iter().all(u8::is_ascii_digit));
+    let age = digits.and_then(|age| age.parse().ok());
     age.filter(|age| (1..=AGE_MS_MAX).contains(age)).ok_or(UnknownAge)
 }
 
@@ -113,6 +114,7 @@ mod tests {
             ("mg k v Lcopy250\r\n", Ok(Chosen::Copy(Some(250)))),
             ("mg k v Lcopy0\r\n", Err(UnknownAge)),
             ("mg k v Lcopy251\r\n", Err(UnknownAge)),
+            ("mg k v Lcopy+5\r\n", Err(UnknownAge)),
             ("mg k v Lcopyx\r\n", Err(UnknownAge)),
             ("mg k v Lcopies\r\n", Ok(Chosen::Nothing)),
             ("mg k v Lpool7\r\n", Ok(Chosen::Nothing)),

@@ -156,7 +156,7 @@ pub static KEYS: &[Key] = keys! {
          ends at once, and the others find that out.";
     ring.copy_reads_ms "ring-copy-reads-ms" count(0, service::AGE_MS_MAX as u64) =>
         "How many milliseconds old an answer to a get of a client of this cell may be: then a copy \
-         may give it where requests wait at the primary. Below 150 copies can rarely answer. 0: \
+         may give it where requests wait at the primary. Below 100 copies can often not. 0: \
          only the primary answers, but for meta requests that choose by their flag L.";
     ring.copy_reads_prefixes "ring-copy-reads-prefixes" ANY =>
         "Copies answer only for keys that begin with one of these. Empty: for all keys.";

@@ -17,7 +17,7 @@ use crate::ring::copies::Followed;
 use crate::ring::copy_reads::{AGE_MS_MAX, is_for_copies};
 use base::Now;
 use memcache::{Key, KeyScratch, Request};
-use ring::{Durability, Granted};
+use ring::{APART_S, Durability, Granted};
 use session::{Answer, Reply};
 
 /// An answer is composed only if its age leaves so much time for its batch to end.
@@ -103,7 +103,10 @@ fn begin(executor: &mut Executor, key: &engine::Key<'_>, age_ms: u16) -> Option<
     if (followed.primary, followed.epoch) != led_by || !executor.ring.exchanges.are_over() {
         return None;
     }
-    let second = executor.now.expiry_s.max(granted.may_show_s).max(granted.shown_s);
+    // Where clocks are apart, the primary does not wait for this copy.
+    let apart_s =
+        if granted.shown_s > granted.may_show_s { granted.shown_s + 1 + APART_S } else { 0 };
+    let second = executor.now.expiry_s.max(granted.may_show_s).max(apart_s);
     let now = Now { expiry_s: second, ..executor.now };
     let is_same = is_as_at_primary(executor, key, now, &granted);
     is_same.then_some(Reading { followed, granted, now, until_ns })

@@ -56,14 +56,12 @@ pub(crate) struct AskedJobs {
     reads: HashMap<(ConnId, SliceId), Reads>,
 }
 
-/// The reads of one connection about one slice: none is to be answered from before an earlier one.
+/// The reads of one connection about one slice. One cell has them all: of two, one could answer a
+/// later one from before an earlier one.
 #[derive(Clone, Copy)]
 struct Reads {
-    /// The cell that was asked last, which is asked next.
     cell: CellId,
     count: u32,
-    /// The first that a copy has not answered. What a copy says to later ones does not count.
-    refused: u64,
 }
 
 /// Numbers of changes by slice: several slices share one.
@@ -104,20 +102,6 @@ impl AskedJobs {
         reads.map(|reads| reads.cell)
     }
 
-    /// Whether the answer of a copy to `job`, which was request `id`, counts.
-    pub(crate) fn follows(&self, job: &Job, id: u64) -> bool {
-        let reads = job.conn.and_then(|conn| self.reads.get(&(conn, job.slice)));
-        reads.is_none_or(|reads| id < reads.refused)
-    }
-
-    /// A copy has not answered `job`, which was request `id`: `primary` has the reads that follow
-    /// it on its connection.
-    pub(crate) fn refuses(&mut self, job: &Job, id: u64, primary: CellId) {
-        if let Some(reads) = job.conn.and_then(|conn| self.reads.get_mut(&(conn, job.slice))) {
-            (reads.cell, reads.refused) = (primary, reads.refused.min(id));
-        }
-    }
-
     /// Counts a request that a cell has now.
     #[inline]
     fn counts(&mut self, cell: CellId, job: &Job) {
@@ -131,7 +115,7 @@ impl AskedJobs {
         self.changes[job.slice.index() % CHANGES] += u32::from(may_change(job));
         self.flushes += u32::from(is_flush(job));
         if let Some(conn) = job.conn {
-            let none = Reads { cell, count: 0, refused: u64::MAX };
+            let none = Reads { cell, count: 0 };
             let reads = self.reads.entry((conn, job.slice)).or_insert(none);
             (reads.cell, reads.count) = (cell, reads.count + 1);
         }
@@ -253,6 +237,16 @@ impl AskedJobs {
     /// When it is to be looked whether some are overdue.
     pub(crate) fn overdue_at_ns(&self) -> u64 {
         self.overdue_at_ns
+    }
+
+    /// Takes those that copies have had for too long.
+    pub(crate) fn take_from_copies(&mut self, now_ns: u64) -> Vec<(CellId, Job)> {
+        self.extract(|_, job| job.copy_due_ns <= now_ns)
+    }
+
+    /// Takes the reads of this connection about `slice` that copies have, in their order.
+    pub(crate) fn take_reads(&mut self, conn: ConnId, slice: SliceId) -> Vec<Job> {
+        self.take_if(|_, job| job.is_at_copy && job.conn == Some(conn) && job.slice == slice)
     }
 
     /// Takes those that are overdue.

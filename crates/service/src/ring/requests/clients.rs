@@ -157,7 +157,9 @@ fn forward(
 fn age_of(jobs: &Jobs, conn: &Conn, request: &Request<'_>) -> u16 {
     let copy_reads = &jobs.executor.ring.host.copy_reads;
     let chosen = copy_reads::chosen(request).unwrap_or(Chosen::Primary);
-    let fences = Wanted::of(request, jobs.executor.consistency()).is_ok_and(|it| it.fences);
+    let default = jobs.executor.consistency();
+    let fences = Wanted::of(request, default).is_ok_and(|it| it.fences);
+    let asks_for_fence = fences && default.reads != Reads::Fence;
     let is_for_copies = copy_reads::is_for_copies(request) && conn.copies != Copies::Never;
     let by_default = || {
         let mut scratch: KeyScratch = [0; _];
@@ -167,7 +169,7 @@ fn age_of(jobs: &Jobs, conn: &Conn, request: &Request<'_>) -> u16 {
         }
     };
     match chosen {
-        _ if !is_for_copies => 0,
+        _ if !is_for_copies || asks_for_fence => 0,
         Chosen::Copy(age_ms) => age_ms.unwrap_or(match copy_reads.age_ms {
             0 => AGE_MS_MAX,
             age_ms => age_ms,

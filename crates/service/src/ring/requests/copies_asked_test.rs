@@ -180,17 +180,38 @@ fn the_reads_of_a_connection_about_a_key_go_to_one_cell() {
         let job = get_of(&jobs, index, &key);
         jobs.dispatch(job);
     }
-    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [3, 4]);
+    let count = |jobs: &Jobs| [PRIMARY, COPY].map(|cell| jobs.asked.at(cell));
+    assert_eq!(count(&jobs), [3, 4]);
+    sent(&mut jobs, PRIMARY);
     let ids: Vec<_> = sent(&mut jobs, COPY).into_iter().map(|it| it.0).collect();
     let version = jobs.executor.version();
-    // What the copy says to later ones does not count once it has refused one, earlier ones do.
-    jobs.answered(COPY, (ids[1], 0), (Verdict::NotOwner, version), b"");
-    jobs.answered(COPY, (ids[2], 0), (Verdict::Done, version), b"END\r\n");
     jobs.answered(COPY, (ids[0], 0), (Verdict::Done, version), b"END\r\n");
-    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [5, 1]);
+    // What follows one that the copy refuses is asked of the primary after that one.
+    jobs.answered(COPY, (ids[1], 0), (Verdict::NotOwner, version), b"");
+    assert_eq!((count(&jobs), sent(&mut jobs, PRIMARY).len()), ([6, 0], 3));
+    jobs.answered(COPY, (ids[2], 0), (Verdict::Done, version), b"END\r\n");
+    assert_eq!(count(&jobs), [6, 0], "it comes too late");
     let job = get_of(&jobs, 1, &key);
     jobs.dispatch(job);
-    assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [6, 1]);
+    assert_eq!(count(&jobs), [7, 0]);
+}
+
+/// Also one that only the primary may answer.
+#[test]
+fn a_read_of_the_primary_comes_after_those_that_its_connection_has_at_a_copy() {
+    let (mut jobs, key) = jobs();
+    for index in [0, 1, 1] {
+        let job = get_of(&jobs, index, &key);
+        jobs.dispatch(job);
+    }
+    let conn = ConnId { worker: WorkerId(0), index: 101, generation: 0 };
+    let strict = get(&jobs, &key).for_primary();
+    let origin = Origin::Client(Ticket { conn, request: 9 });
+    sent(&mut jobs, PRIMARY);
+    jobs.dispatch(Job { origin, is_read: false, ..strict });
+    let to_primary = sent(&mut jobs, PRIMARY);
+    assert_eq!((jobs.asked.at(COPY), to_primary.len()), (0, 3));
+    assert!(to_primary.is_sorted_by_key(|it| it.0));
 }
 
 #[test]
@@ -216,4 +237,38 @@ fn the_primary_is_asked_where_a_copy_does_not_answer() {
     jobs.executor.now.mono_ns += COPY_ANSWERS_NS;
     jobs.tend();
     assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [2, 0]);
+}
+
+/// A cell that copies the key itself asks whether it is to answer, and has the primary answer if
+/// not.
+#[test]
+fn a_copy_that_is_asked_itself_leaves_some_reads_to_the_primary() {
+    let ring = first_cell(|_| ());
+    let (map, before) = (formed(3), Arc::new(Map::new(7, 3, 2)));
+    Keeper::new(ring.clone(), before, NOW).adopt(map.clone(), BTreeMap::new(), NOW);
+    let range = map.ranges.iter().find(|it| it.copies == [ring.identity.cell]).expect("one");
+    let (slice, primary) = (range.slices().iter().next().expect("it has slices"), range.primary);
+    let mut jobs = Jobs::new(ring, WorkerId(0));
+    jobs.executor.begin(NOW);
+    let conn = ConnId { worker: WorkerId(0), index: primary.0, generation: 0 };
+    assert!(jobs.peers.opens(primary, NOW.mono_ns) && jobs.peers.connected(primary, conn));
+    assert!(jobs.peers.opened((primary, 1), (conn, true), NOW.mono_ns));
+    let job = |jobs: &Jobs| {
+        let what = (b"get k\r\n".to_vec(), slice);
+        Job::new(Origin::Nobody, what, Repeat::Always, jobs.due_ns()).for_copies(250, None)
+    };
+    let first = job(&jobs);
+    jobs.ask(primary, first);
+    let mut here = 0;
+    for _ in 0..64 {
+        // As the session does, it asks once more before it sends the read on.
+        match jobs.is_to_read_here(None, slice) || jobs.is_to_read_here(None, slice) {
+            true => here += 1,
+            false => {
+                let job = job(&jobs);
+                jobs.dispatch(job);
+            }
+        }
+    }
+    assert_eq!((here, jobs.asked.at(primary)), (60, 5));
 }

@@ -106,6 +106,11 @@ impl Executor {
         routes.target(slice)
     }
 
+    /// Whether `cell` copies `slice`, in sync.
+    pub(crate) fn copies(&self, slice: SliceId, cell: ring::CellId) -> bool {
+        self.routes.as_ref().is_some_and(|routes| routes.copies(slice).contains(&cell))
+    }
+
     /// How often the range of `slice` was lost.
     pub(crate) fn losses(&self, slice: SliceId) -> u32 {
         self.routes.as_ref().map_or(0, |routes| routes.losses(slice))

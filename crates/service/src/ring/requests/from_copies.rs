@@ -58,6 +58,12 @@ impl FromCopies {
         self.seen_version.max(own)
     }
 
+    /// Whether a copy was ever asked.
+    #[inline]
+    pub(crate) fn is_used(&self) -> bool {
+        self.is_used
+    }
+
     /// Whether a cell that `knows` of reads gets `job` as one: as a copy, or as the primary, after
     /// a copy has answered another one.
     #[inline]
@@ -76,13 +82,15 @@ impl FromCopies {
         among: &Among<'_>,
     ) -> Option<CellId> {
         let Among { me, routes, asked, peers, flushes } = *among;
-        self.count = self.count.wrapping_add(1);
-        let may_be_asked = !asked.may_change(slice) && !flushes && peers.knows_reads(primary);
-        if !may_be_asked || self.count.is_multiple_of(TO_PRIMARY) {
+        if asked.may_change(slice) || flushes || !peers.knows_reads(primary) {
             return None;
         }
         if let Some(cell) = asked.reads_of(conn, slice) {
             return (cell != primary && routes.copies(slice).contains(&cell)).then_some(cell);
+        }
+        self.count = self.count.wrapping_add(1);
+        if self.count.is_multiple_of(TO_PRIMARY) {
+            return None;
         }
         // What this cell answers itself waits for nothing.
         let waiting = |cell: CellId| match cell == me {
@@ -94,6 +102,22 @@ impl FromCopies {
         let is_chosen = asked.at(primary) > waiting;
         self.is_used |= is_chosen;
         is_chosen.then_some(copy)
+    }
+
+    /// Whether `me` is to answer a read, by [`FromCopies::choose`]. If not, that is asked again.
+    pub(crate) fn chooses(
+        &mut self,
+        me: CellId,
+        primary: CellId,
+        of: (Option<ConnId>, SliceId),
+        among: &Among<'_>,
+    ) -> bool {
+        let count = self.count;
+        let is_chosen = self.choose(primary, of, among) == Some(me);
+        if !is_chosen {
+            self.count = count;
+        }
+        is_chosen
     }
 }
 

@@ -324,27 +324,48 @@ impl Jobs {
         let flushes = self.again.has_flush();
         let Self { asked, peers, from_copies, .. } = self;
         let among = Among { me, routes: &routes, asked, peers, flushes };
-        from_copies.choose(primary, (conn, slice), &among) == Some(me) && self.has_newest_map()
+        from_copies.chooses(me, primary, (conn, slice), &among) && self.has_newest_map()
     }
 
-    /// A copy has answered `job`, which was request `id`, by the map of `version`, or has refused.
-    fn copy_answered(&mut self, (job, id): (Job, u64), version: u64, text: Option<&[u8]>) {
-        let counts = version <= self.executor.version() && self.asked.follows(&job, id);
-        match text.filter(|_| counts) {
+    /// A copy has answered `job` by the map of `version`, or has refused.
+    fn copy_answered(&mut self, job: Job, version: u64, text: Option<&[u8]>) {
+        match text.filter(|_| version <= self.executor.version()) {
             Some(text) => {
                 self.finish(job.origin, text);
                 self.buffers.give(job.text);
             }
-            None => self.ask_primary(job, id),
+            None => self.ask_primary(vec![job]),
         }
     }
 
-    /// Has the primary answer `job`, which was request `id` and which a copy has not answered.
-    fn ask_primary(&mut self, job: Job, id: u64) {
-        if let Target::Cell(primary) = self.executor.route(job.slice).0 {
-            self.asked.refuses(&job, id, primary);
+    /// Has the primary answer these, which copies have not answered, and then the reads of the same
+    /// connections that follow them.
+    fn ask_primary(&mut self, mut jobs: Vec<Job>) {
+        for at in 0..jobs.len() {
+            let following = self.take_reads(jobs[at].conn, jobs[at].slice);
+            jobs.extend(following);
         }
-        self.dispatch(job.for_primary());
+        jobs.into_iter().for_each(|job| self.dispatch(job.for_primary()));
+    }
+
+    /// Takes the reads of this connection about `slice` that copies have, in their order.
+    fn take_reads(&mut self, conn: Option<ConnId>, slice: SliceId) -> Vec<Job> {
+        let conn = conn.filter(|_| self.asked.reads_of(conn, slice).is_some());
+        conn.map(|conn| self.asked.take_reads(conn, slice)).unwrap_or_default()
+    }
+
+    /// Where copies answer reads, one that the primary is asked for comes after the earlier ones of
+    /// its connection.
+    fn keeps_order(&mut self, job: &mut Job) {
+        let only_reads = job.is_read || job.repeat == Repeat::Always;
+        if job.is_at_copy || !self.from_copies.is_used() || !only_reads {
+            return;
+        }
+        if let Origin::Client(ticket) = job.origin {
+            job.conn = Some(ticket.conn);
+        }
+        let earlier = self.take_reads(job.conn, job.slice);
+        earlier.into_iter().for_each(|job| self.dispatch(job.for_primary()));
     }
 
     /// Sends `job` to `cell`.
@@ -352,6 +373,7 @@ impl Jobs {
         let map_version = self.executor.version();
         let now_ns = self.now_ns();
         let Some(to) = self.executor.address(cell) else { return self.again.push(job) };
+        self.keeps_order(&mut job);
         let is_read = self.from_copies.is_sent_as_read(&job, self.peers.knows_reads(cell));
         let Some((out, needs)) = self.peers.ask(cell, now_ns) else {
             return self.again.push(job);
@@ -447,12 +469,11 @@ impl Jobs {
         if now_ns < self.asked.overdue_at_ns() {
             return;
         }
-        for job in self.asked.take_if(|_, job| job.copy_due_ns <= now_ns) {
-            // All that were sent to that copy before are taken, too.
-            self.ask_primary(job, 0);
-        }
+        let from_copies = self.asked.take_from_copies(now_ns);
+        let (copies, jobs): (Vec<_>, Vec<_>) = from_copies.into_iter().unzip();
+        self.ask_primary(jobs);
         let overdue = self.asked.take_overdue(now_ns);
-        let cells: Vec<_> = overdue.iter().map(|(cell, _)| *cell).collect();
+        let cells = overdue.iter().map(|(cell, _)| *cell).chain(copies).collect::<Vec<_>>();
         for (cell, job) in overdue {
             let why = format!("cell {cell} has not answered in time");
             let only_reads = job.repeat == Repeat::Always || job.is_at_copy;
@@ -476,11 +497,13 @@ impl Jobs {
     pub(crate) fn ask_others(&mut self) {
         let executor = &self.executor;
         let has_moved = |cell, job: &Job| {
-            let may_be_asked = job.repeat != Repeat::Never || job.is_at_copy;
-            may_be_asked && executor.route(job.slice).0 != Target::Cell(cell)
+            if job.is_at_copy {
+                return !executor.copies(job.slice, cell);
+            }
+            job.repeat != Repeat::Never && executor.route(job.slice).0 != Target::Cell(cell)
         };
         for job in self.asked.take_if(has_moved) {
-            self.again.push(job.doubted());
+            self.again.push(if job.is_at_copy { job } else { job.doubted() });
         }
     }
 
@@ -620,7 +643,7 @@ impl Jobs {
         let Some(job) = self.asked.take((id, again), cell) else { return };
         if job.is_at_copy {
             let text = (verdict == Verdict::Done).then_some(text);
-            return self.copy_answered((job, id), version, text);
+            return self.copy_answered(job, version, text);
         }
         self.from_copies.sees(version);
         match verdict {
