@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use crate::support::{CELLS, Client, DEADLINE, Ring};
 
-/// Reads that are sent at once.
-const TOGETHER: usize = 40;
-/// Changes of the key, each followed by reads.
+/// Keys, which are read together. Those of one slice would all be asked of one cell.
+const KEYS: usize = 40;
+/// Changes of all keys, each followed by reads.
 const ROUNDS: usize = 50;
 
 /// The number after this name in `stats ring`, of all cells together.
@@ -22,14 +22,39 @@ fn sum(cells: &[SocketAddr], name: &str) -> u64 {
     cells.iter().map(of).sum::<u64>()
 }
 
-/// Sends the same read many times at once, and expects this line and the same end each time.
-fn read_together(client: &mut Client, request: &str, expected: &[&str]) {
-    client.send(&request.repeat(TOGETHER));
-    for nth in 0..TOGETHER {
-        for line in expected {
-            assert_eq!(client.line(), *line, "{nth}. of {request:?}");
+/// Stores this value for all keys.
+fn store(client: &mut Client, value: &str) {
+    for key in 0..KEYS {
+        let set = format!("set key-{key} 0 0 {}\r\n{value}\r\n", value.len());
+        assert_eq!(client.ask(&set), "STORED");
+    }
+}
+
+/// Reads all keys at once, by these requests, and expects these lines of each.
+fn read_together(
+    client: &mut Client,
+    request: impl Fn(usize) -> String,
+    expected: impl Fn(usize) -> Vec<String>,
+) {
+    client.send(&(0..KEYS).map(request).collect::<String>());
+    for key in 0..KEYS {
+        for line in expected(key) {
+            assert_eq!(client.line(), line, "key {key}");
         }
     }
+}
+
+/// Reads all keys by `get`.
+fn get_together(client: &mut Client, value: &str) {
+    let get = |key: usize| format!("get key-{key}\r\n");
+    let header = |key: usize| format!("VALUE key-{key} 0 {}", value.len());
+    read_together(client, get, |key| vec![header(key), value.to_owned(), "END".to_owned()]);
+}
+
+/// Reads all keys by `mg` with this flag.
+fn meta_get_together(client: &mut Client, flag: &str) {
+    let get = |key: usize| format!("mg key-{key} v {flag}\r\n");
+    read_together(client, get, |_| vec!["VA 1".to_owned(), "7".to_owned()]);
 }
 
 #[test]
@@ -39,13 +64,10 @@ fn copies_answer_where_they_may_and_a_connection_reads_its_own_changes() {
     let mut clients: Vec<_> = ring.clients.iter().map(|at| Client::connect(*at)).collect();
     for round in 0.. {
         let value = round.to_string();
-        let bytes = value.len();
-        // Of one of these the client's cell is the primary, of one a copy, of one neither.
+        // Of some keys the client's cell is the primary, of some a copy, of some neither.
         for client in &mut clients {
-            let set = format!("set key 0 0 {bytes}\r\n{value}\r\n");
-            assert_eq!(client.ask(&set), "STORED");
-            let header = format!("VALUE key 0 {bytes}");
-            read_together(client, "get key\r\n", &[&header, &value, "END"]);
+            store(client, &value);
+            get_together(client, &value);
         }
         if round >= ROUNDS && sum(&ring.clients, "copy_reads") > 0 {
             break;
@@ -58,20 +80,20 @@ fn copies_answer_where_they_may_and_a_connection_reads_its_own_changes() {
 fn a_request_has_a_copy_answer_and_else_the_primary_does() {
     let ring = Ring::start("copies-chosen");
     let mut clients: Vec<_> = ring.clients.iter().map(|at| Client::connect(*at)).collect();
-    assert_eq!(clients[0].ask("set key 0 0 1\r\n7\r\n"), "STORED");
+    store(&mut clients[0], "7");
     for client in &mut clients {
-        read_together(client, "get key\r\n", &["VALUE key 0 1", "7", "END"]);
-        read_together(client, "mg key v Lprimary\r\n", &["VA 1", "7"]);
+        get_together(client, "7");
+        meta_get_together(client, "Lprimary");
     }
     assert_eq!(sum(&ring.clients, "copy_reads"), 0);
     let start = Instant::now();
     while sum(&ring.clients, "copy_reads") == 0 {
         for client in &mut clients {
-            read_together(client, "mg key v Lcopy250\r\n", &["VA 1", "7"]);
+            meta_get_together(client, "Lcopy250");
         }
         assert!(start.elapsed() < DEADLINE, "no copy answers");
     }
     let words = "flag L is primary, copy, or copy and 1 to 250 milliseconds in a ring";
-    let refused = clients.iter_mut().map(|client| client.ask("mg key v Lcopy251\r\n"));
+    let refused = clients.iter_mut().map(|client| client.ask("mg key-0 v Lcopy251\r\n"));
     refused.for_each(|line| assert_eq!(line, format!("CLIENT_ERROR {words}")));
 }
