@@ -110,7 +110,7 @@ fn full(repo: &Repo, stages: &mut Stages) {
     stages.run("linearizability", || histories(&[]));
     stages.run("linearizability while ranges move", || histories(&["--moves"]));
     stages.run("linearizability of reads from copies", || {
-        histories(&["--moves", "--copy-reads", "250"])
+        histories(&["--moves", "--copy-reads", "250", "--rate", "300", "--ops", "3000"])
     });
     stages.run("power cuts", || prove::power_cuts().map(|()| passed(true)));
     stages.run("instructions per request", || {

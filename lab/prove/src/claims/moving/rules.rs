@@ -28,7 +28,7 @@ const BREAKAGES: &[&str] = &[
 const HISTORIES: &[Part] =
     &[Part { by: By::Histories(&["--moves"]), variable: "", sizes: [10, 100] }];
 const OF_COPIES: &[Part] = &[Part {
-    by: By::Histories(&["--copy-reads", "250", "--moves"]),
+    by: By::Histories(&["--moves", "--copy-reads", "250", "--rate", "300", "--ops", "3000"]),
     variable: "",
     sizes: [3, 20],
 }];
