@@ -150,8 +150,11 @@ pub fn order_for(lab: &Lab, ring: &Ring, words: &[&str], most: Duration) -> Resu
     if !said.status.success() {
         bail!("volvox ctl {}: {}", words.join(" "), said.complaints);
     }
-    serde_json::from_str::<Value>(&said.output)
-        .with_context(|| format!("no JSON: {}", said.output))?;
+    let mut lines = said.output.lines();
+    let is_json = |line: &str| serde_json::from_str::<Value>(line).is_ok();
+    if said.output.is_empty() || !lines.all(is_json) {
+        bail!("no JSON: {}", said.output);
+    }
     Ok(took_s)
 }
 
