@@ -62,6 +62,8 @@ pub(crate) struct AskedJobs {
 struct Reads {
     cell: CellId,
     count: u32,
+    /// Those of them that a copy has.
+    at_copies: u32,
 }
 
 /// Numbers of changes by slice: several slices share one.
@@ -115,9 +117,10 @@ impl AskedJobs {
         self.changes[job.slice.index() % CHANGES] += u32::from(may_change(job));
         self.flushes += u32::from(is_flush(job));
         if let Some(conn) = job.conn {
-            let none = Reads { cell, count: 0 };
+            let none = Reads { cell, count: 0, at_copies: 0 };
             let reads = self.reads.entry((conn, job.slice)).or_insert(none);
             (reads.cell, reads.count) = (cell, reads.count + 1);
+            reads.at_copies += u32::from(job.is_at_copy);
         }
     }
 
@@ -133,6 +136,7 @@ impl AskedJobs {
             && let Entry::Occupied(mut reads) = self.reads.entry((conn, job.slice))
         {
             reads.get_mut().count -= 1;
+            reads.get_mut().at_copies -= u32::from(job.is_at_copy);
             if reads.get().count == 0 {
                 reads.remove();
             }
@@ -244,9 +248,14 @@ impl AskedJobs {
         self.extract(|_, job| job.copy_due_ns <= now_ns)
     }
 
-    /// Takes the reads of this connection about `slice` that copies have, in their order.
-    pub(crate) fn take_reads(&mut self, conn: ConnId, slice: SliceId) -> Vec<Job> {
-        self.take_if(|_, job| job.is_at_copy && job.conn == Some(conn) && job.slice == slice)
+    /// Takes the reads of this connection about `slice` that copies have, in their order. All that
+    /// is asked is looked at only where there are some.
+    pub(crate) fn take_reads(&mut self, conn: Option<ConnId>, slice: SliceId) -> Vec<Job> {
+        let reads = conn.and_then(|conn| self.reads.get(&(conn, slice)));
+        if reads.is_none_or(|reads| reads.at_copies == 0) {
+            return Vec::new();
+        }
+        self.take_if(|_, job| job.is_at_copy && job.conn == conn && job.slice == slice)
     }
 
     /// Takes those that are overdue.

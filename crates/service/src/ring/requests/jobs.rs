@@ -342,16 +342,10 @@ impl Jobs {
     /// connections that follow them.
     fn ask_primary(&mut self, mut jobs: Vec<Job>) {
         for at in 0..jobs.len() {
-            let following = self.take_reads(jobs[at].conn, jobs[at].slice);
+            let following = self.asked.take_reads(jobs[at].conn, jobs[at].slice);
             jobs.extend(following);
         }
         jobs.into_iter().for_each(|job| self.dispatch(job.for_primary()));
-    }
-
-    /// Takes the reads of this connection about `slice` that copies have, in their order.
-    fn take_reads(&mut self, conn: Option<ConnId>, slice: SliceId) -> Vec<Job> {
-        let conn = conn.filter(|_| self.asked.reads_of(conn, slice).is_some());
-        conn.map(|conn| self.asked.take_reads(conn, slice)).unwrap_or_default()
     }
 
     /// Where copies answer reads, one that the primary is asked for comes after the earlier ones of
@@ -364,7 +358,7 @@ impl Jobs {
         if let Origin::Client(ticket) = job.origin {
             job.conn = Some(ticket.conn);
         }
-        let earlier = self.take_reads(job.conn, job.slice);
+        let earlier = self.asked.take_reads(job.conn, job.slice);
         earlier.into_iter().for_each(|job| self.dispatch(job.for_primary()));
     }
 
