@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 use tier::{Backend, Change, Failure};
 
 /// A backend, and what it lies in.
@@ -20,6 +21,9 @@ pub struct Opened {
 
 /// The changes of a random run where nothing is asked over a network.
 pub const CHANGES: usize = 2000;
+
+/// How long a thread that reads again and again lets others run.
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// Opens a backend at a path, again and again.
 pub type Open<'a> = dyn Fn(&Path) -> Opened + 'a;
@@ -179,6 +183,8 @@ pub fn gets_during_applies_see_whole_records_and_never_older_ones(
             assert!(found == record(number), "a record is whole");
             assert!(number >= before, "{number} was read after {before} was applied");
             gets.fetch_add(1, Ordering::SeqCst);
+            // What keeps the keys may be another process, which needs a processor too.
+            thread::sleep(PAUSE);
         }
     };
     thread::scope(|scope| {

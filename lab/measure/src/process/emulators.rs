@@ -15,7 +15,7 @@ use super::tools::{FAKE_GCS, MOTO};
 pub const BUCKET: &str = "volvox-test";
 /// What the emulator of S3 takes for a region.
 pub const REGION: &str = "us-east-1";
-/// The service itself is on other machines: it takes no processor from what is measured.
+/// What runs a program at the lowest priority.
 const YIELDS: [&str; 3] = ["nice", "-n", "19"];
 /// Longest an emulator may take to make its bucket.
 const ANSWER_MAX: Duration = Duration::from_secs(20);
@@ -36,6 +36,19 @@ impl Emulator {
     /// # Errors
     /// When it cannot be installed, does not start, or makes no bucket.
     pub fn start(self, folder: &Path) -> Result<Server> {
+        self.launch(folder, &[])
+    }
+
+    /// The same beside something that is measured: it has the processors that this leaves idle, as
+    /// if it were on another machine.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_beside(self, folder: &Path) -> Result<Server> {
+        self.launch(folder, &YIELDS)
+    }
+
+    fn launch(self, folder: &Path, before: &[&str]) -> Result<Server> {
         let (name, program) = match self {
             Self::S3 => ("moto", MOTO.need(folder)?),
             Self::Gcs => ("fake-gcs-server", FAKE_GCS.need(folder)?),
@@ -46,8 +59,8 @@ impl Emulator {
                 Self::Gcs => format!("-scheme http -backend memory -host 127.0.0.1 -port {port}"),
             };
             let flags = flags.split(' ').map(str::to_owned);
-            let yields = YIELDS.map(str::to_owned).into_iter();
-            yields.chain([program.display().to_string()]).chain(flags).collect()
+            let before = before.iter().copied().map(str::to_owned);
+            before.chain([program.display().to_string()]).chain(flags).collect()
         };
         let server = Launch::new().start(name, &folder.join("logs"), words, accepts)?;
         self.make_bucket(server.address()).with_context(|| format!("make a bucket in {name}"))?;

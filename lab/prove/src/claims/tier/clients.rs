@@ -76,7 +76,7 @@ fn above(
     emulator: Option<Emulator>,
 ) -> Result<Vec<Point>> {
     let folder = lab.folder().join("emulators");
-    let service = emulator.map(|emulator| emulator.start(&folder)).transpose()?;
+    let service = emulator.map(|emulator| emulator.start_beside(&folder)).transpose()?;
     let cell = Contestant::volvox(lab)?.memory_mib(MEMORY_MIB);
     let mut cell = emptied(lab, cell, ack)?;
     let mut database = database.to_owned();

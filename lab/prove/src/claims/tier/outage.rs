@@ -136,7 +136,7 @@ fn above(lab: &Lab, launch: Launch, disk_mib: Option<u64>) -> Result<Above> {
         fs::remove_dir_all(&folder).context("empty the directory of the tier")?;
     }
     fs::create_dir_all(&folder).context("make the directory of the tier")?;
-    let service = emulator.start(&lab.folder().join("emulators"))?;
+    let service = emulator.start_beside(&lab.folder().join("emulators"))?;
     let proxy = Proxy::start(service.address())?;
     proxy.throttle(Some(BUCKET_BYTES_PER_S));
     let variables = emulator.environment(proxy.address());

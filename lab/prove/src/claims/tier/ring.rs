@@ -112,7 +112,7 @@ fn carry_out(lab: &Lab, kills: usize) -> Result<Seen> {
 
 /// A bucket, and a ring above it.
 fn start(lab: &Lab, level: &str) -> Result<(Server, Ring)> {
-    let service = Emulator::S3.start(&lab.folder().join("emulators"))?;
+    let service = Emulator::S3.start_beside(&lab.folder().join("emulators"))?;
     let given = Given {
         flags: format!("--tier-database s3://{BUCKET}/ring --tier-ack {level} {FLAGS}"),
         environment: Emulator::S3.environment(service.address()),
