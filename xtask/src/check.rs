@@ -73,7 +73,7 @@ pub fn check(args: &Args) -> Result<bool> {
         let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"];
         status(cargo(&doc).env("RUSTDOCFLAGS", "-D warnings"))
     });
-    let tests = cargo(&["test", "--workspace", "--locked"]).args(features);
+    let tests = cargo(&["test", "--workspace", "--no-fail-fast", "--locked"]).args(features);
     stages.run("build of the tests", || status(tests.clone().args(["--quiet", "--no-run"])));
     stages.run("tests", || status(tests));
     stages.run("mutations have their places", || {

@@ -117,8 +117,8 @@ pub const SAYS_SHOWN: u64 = 2;
 /// [`crate::Frame::Serves`].
 pub const SAYS_SERVES: u64 = 8;
 
-/// A feature of connections for requests: the cell takes [`crate::Frame::Read`], and its replies
-/// name the map of the moment in which they may leave.
+/// A feature of connections for requests: the cell takes [`crate::Frame::Read`] and
+/// [`crate::Frame::Used`], and its replies name the map of the moment in which they may leave.
 pub const COPIES_READ: u64 = 4;
 
 /// What a cell says of itself.

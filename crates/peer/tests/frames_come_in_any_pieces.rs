@@ -28,6 +28,7 @@ impl Owned {
                 let count = count.min(bytes.len() as u32).max(u32::from(!bytes.is_empty()));
                 Frame::Entries { lane, map_version, others_have, first, count, records: bytes }
             }
+            Frame::Used { .. } => Frame::Used { key: bytes },
             Frame::Call { id, kind, .. } => Frame::Call { id, kind, body: bytes },
             Frame::Answer { id, ok, .. } => Frame::Answer { id, ok, body: bytes },
             other => other,
@@ -48,7 +49,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<bool>());
     let verdict = proptest::sample::select(&Verdict::ALL[..]);
     let body = proptest::collection::vec(any::<u8>(), 0..200);
-    let kind = 0..14_u8;
+    let kind = 0..15_u8;
     let all = (kind, lane, numbers, small, verdict, body);
     all.prop_map(|(kind, lane, (a, b, c, d), (count, deadline_ms, byte, ok), verdict, body)| {
         let nothing = &[][..];
@@ -87,6 +88,7 @@ fn frame() -> impl Strategy<Value = Owned> {
             10 => Frame::Memory { free: a },
             11 => Frame::Shown { second: count },
             12 => Frame::Serves,
+            13 => Frame::Used { key: nothing },
             _ => Frame::Read {
                 id: a >> 1,
                 deadline_ms: b as u16,

@@ -56,6 +56,12 @@ pub enum Frame<'a> {
         /// As that of a request.
         text: &'a [u8],
     },
+    /// A copy has answered a read of this key: its primary counts a use of the item, and sends
+    /// nothing back. Only where both have the feature [`crate::COPIES_READ`].
+    Used {
+        /// The key.
+        key: &'a [u8],
+    },
     /// The reply to a request or a read.
     Reply {
         /// Of the request.
@@ -194,6 +200,7 @@ impl<'a> Frame<'a> {
             Self::Memory { .. } => FrameKind::Memory,
             Self::Shown { .. } => FrameKind::Shown,
             Self::Serves => FrameKind::Serves,
+            Self::Used { .. } => FrameKind::Used,
         }
     }
 
@@ -249,6 +256,7 @@ impl<'a> Frame<'a> {
             Self::Memory { free } => to.u64(free),
             Self::Shown { second } => to.u32(second),
             Self::Serves => &mut to,
+            Self::Used { key } => to.bytes(key),
         };
         let bytes = to.end(rest_bytes);
         debug_assert!(bytes <= FRAME_BYTES_MAX, "a frame of {bytes} bytes");
@@ -338,6 +346,7 @@ impl<'a> Frame<'a> {
             FrameKind::Memory => Self::Memory { free: from.u64()? },
             FrameKind::Shown => Self::Shown { second: from.u32()? },
             FrameKind::Serves => Self::Serves,
+            FrameKind::Used => Self::Used { key: from.rest() },
         })
     }
 

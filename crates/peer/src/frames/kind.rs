@@ -32,8 +32,8 @@ impl Verdict {
 }
 
 /// The kinds, by their numbers.
-const BY_NUMBER: [Option<FrameKind>; 17] = {
-    let (mut kinds, mut at) = ([None; 17], 0);
+const BY_NUMBER: [Option<FrameKind>; 18] = {
+    let (mut kinds, mut at) = ([None; 18], 0);
     while at < FrameKind::ALL.len() {
         kinds[FrameKind::ALL[at] as usize] = Some(FrameKind::ALL[at]);
         at += 1;
@@ -73,11 +73,13 @@ pub enum FrameKind {
     Read = 15,
     /// [`crate::Frame::Serves`].
     Serves = 16,
+    /// [`crate::Frame::Used`].
+    Used = 17,
 }
 
 impl FrameKind {
     /// Every kind, by rising number.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Request,
         Self::Reply,
         Self::StreamOpen,
@@ -92,6 +94,7 @@ impl FrameKind {
         Self::Shown,
         Self::Read,
         Self::Serves,
+        Self::Used,
     ];
 
     /// The highest number.

@@ -222,6 +222,7 @@ impl RingWorker {
                 self.answer_read(link, (&question, age_ms), text, out);
                 self.looks_again(link);
             }
+            (Kind::Answering, Frame::Used { key }) => self.jobs.executor.count_use(key),
             (Kind::Asking, Frame::Reply { id, again, verdict, map_version, text }) => {
                 self.jobs.peers.hears(link.cell, now.mono_ns);
                 self.jobs.answered(link.cell, (id, again), (verdict, map_version), text);

@@ -1,5 +1,6 @@
 //! The links of one worker on which it asks other cells.
 
+use peer::Frame;
 use ring::CellId;
 use session::ConnId;
 use std::collections::BTreeMap;
@@ -8,6 +9,8 @@ use std::collections::BTreeMap;
 const AGAIN_NS: u64 = 10_000_000;
 /// Bytes of requests that a link holds unsent.
 const UNSENT_BYTES_MAX: usize = 4 << 20;
+/// Bytes of used keys that go out with one request at most. More are dropped.
+const USED_BYTES_MAX: usize = 1 << 10;
 /// How long a link or a stream may take to open, and how long nothing may come of one while a
 /// request is overdue or an acknowledgement awaited. Then it is closed, and opened again: the other
 /// end may be gone without a word.
@@ -33,6 +36,8 @@ struct PeerLink {
     /// Requests that are not sent.
     out: Vec<u8>,
     is_ordered: bool,
+    /// What goes out with the next request: keys of that cell that copies have answered reads of.
+    used: Vec<u8>,
     /// Whether the other cell knows of reads that copies answer.
     knows_reads: bool,
 }
@@ -80,7 +85,16 @@ impl Peers {
             }
             (State::Opening(_) | State::Open(_), _) => Needs::Nothing,
         };
+        link.out.append(&mut link.used);
         Some((&mut link.out, needs))
+    }
+
+    /// A copy has answered a read of `key`: the next request to its primary, `cell`, says so.
+    pub(crate) fn used(&mut self, cell: CellId, key: &[u8]) {
+        let link = self.0.get_mut(&cell).filter(|link| link.knows_reads);
+        if let Some(link) = link.filter(|link| link.used.len() < USED_BYTES_MAX) {
+            Frame::Used { key }.encode(&mut link.used);
+        }
     }
 
     /// Whether a connection to `cell` is to be ordered, so that it can be asked.
@@ -193,7 +207,8 @@ impl PeerLink {
     fn closed() -> Self {
         let (state, out) = (State::Closed(0), Vec::new());
         let (is_ordered, knows_reads) = (false, false);
-        Self { state, conn: None, heard_ns: 0, out, is_ordered, knows_reads }
+        let used = Vec::new();
+        Self { state, conn: None, heard_ns: 0, out, is_ordered, used, knows_reads }
     }
 }
 
@@ -227,6 +242,25 @@ mod tests {
         assert!(!peers.opened((CELL, 1), (conn(1), true), AGAIN_NS));
         assert!(peers.opened((CELL, 1), (conn(2), true), AGAIN_NS));
         assert_eq!(peers.closed(CELL, Some(conn(1)), AGAIN_NS), None);
+    }
+
+    #[test]
+    fn a_request_carries_a_bounded_number_of_used_keys() {
+        let mut peers = open();
+        let used = |peers: &mut Peers, keys: usize| {
+            (0..keys).for_each(|_| peers.used(CELL, &[b'k'; 250]));
+            let mut out = Vec::new();
+            peers.ask(CELL, 0).expect("it is open");
+            peers.send(CELL, &mut out);
+            out.len() / 255
+        };
+        assert_eq!([0, 1, 3, 1000, 2].map(|keys| used(&mut peers, keys)), [0, 1, 3, 5, 2]);
+        peers.closed(CELL, Some(conn(1)), 0);
+        peers.used(CELL, b"k");
+        peers.ask(CELL, AGAIN_NS).expect("it is opened again");
+        assert!(peers.connected(CELL, conn(2)));
+        assert!(peers.opened((CELL, 1), (conn(2), false), AGAIN_NS));
+        assert_eq!(used(&mut peers, 3), 0, "the cell does not know of them");
     }
 
     #[test]

@@ -100,9 +100,19 @@ pub(crate) fn get_as_copy(
     let (slice, executor) = (hashed.id.slice, &jobs.executor);
     let age_ms = executor.ring.host.copy_reads.age_of(key.as_bytes());
     let fences = executor.consistency().reads == Reads::Fence;
-    let is_to =
-        age_ms > 0 && !fences && !jobs.is_kept(slice) && jobs.is_to_read_here(Some(conn), slice);
-    is_to.then(|| as_copy::get(&mut jobs.executor, (key, hashed), age_ms, reply)).flatten()
+    if age_ms == 0 || fences || jobs.is_kept(slice) {
+        return None;
+    }
+    let (Target::Cell(primary), _) = executor.route(slice) else { return None };
+    let me = executor.ring.identity.cell;
+    if jobs.copy_for(primary, (Some(conn), slice)) != Some(me) || !jobs.has_newest_map() {
+        return None;
+    }
+    let answer = as_copy::get(&mut jobs.executor, (key, hashed), age_ms, reply)?;
+    if jobs.from_copies.is_to_be_known() {
+        jobs.notes_use(key.as_bytes(), slice);
+    }
+    Some(answer)
 }
 
 /// Sends a plain request to its owner, as its client has written it. `false` if it takes the

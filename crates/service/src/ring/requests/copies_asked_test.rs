@@ -49,6 +49,7 @@ fn sent(jobs: &mut Jobs, cell: CellId) -> Vec<(u64, Option<(u16, u64)>)> {
         frames.push(match frame {
             Frame::Read { id, age_ms, map_version, .. } => (id, Some((age_ms, map_version))),
             Frame::Request { id, .. } => (id, None),
+            Frame::Used { .. } => continue,
             other => panic!("{other:?}"),
         });
     }
@@ -91,20 +92,27 @@ fn a_meta_get_on_its_way_is_no_change() {
 }
 
 #[test]
-fn the_primary_hears_of_some_reads_whatever_waits_there() {
+fn the_next_request_to_the_primary_says_which_keys_copies_have_answered() {
     let (mut jobs, key) = jobs();
-    for round in 0..64 {
+    for _ in 0..40 {
         let job = get(&jobs, &key);
         jobs.dispatch(job);
-        let ids: Vec<_> = sent(&mut jobs, COPY).into_iter().map(|it| it.0).collect();
         // The copy is quick, and the primary never answers.
         let version = jobs.executor.version();
-        for id in ids {
+        for (id, _) in sent(&mut jobs, COPY) {
             jobs.answered(COPY, (id, 0), (Verdict::Done, version), b"END\r\n");
         }
-        assert!(jobs.asked.at(PRIMARY) <= 2 + round / 16);
     }
-    assert!(jobs.asked.at(PRIMARY) >= 64 / 16);
+    assert_eq!(jobs.asked.at(PRIMARY), 1, "the first one");
+    let what = (format!("delete {key}\r\n").into_bytes(), SliceId::of(key.as_bytes()));
+    let (mut bytes, mut at, mut used) = (Vec::new(), 0, 0);
+    jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::ById, jobs.due_ns()));
+    jobs.peers.send(PRIMARY, &mut bytes);
+    while let Some((frame, len)) = Decoder::new(1 << 20).decode(&bytes[at..]).expect("frames") {
+        at += len;
+        used += usize::from(frame == Frame::Used { key: key.as_bytes() });
+    }
+    assert_eq!(used, 39 / 16);
 }
 
 #[test]
@@ -237,38 +245,4 @@ fn the_primary_is_asked_where_a_copy_does_not_answer() {
     jobs.executor.now.mono_ns += COPY_ANSWERS_NS;
     jobs.tend();
     assert_eq!([PRIMARY, COPY].map(|cell| jobs.asked.at(cell)), [2, 0]);
-}
-
-/// A cell that copies the key itself asks whether it is to answer, and has the primary answer if
-/// not.
-#[test]
-fn a_copy_that_is_asked_itself_leaves_some_reads_to_the_primary() {
-    let ring = first_cell(|_| ());
-    let (map, before) = (formed(3), Arc::new(Map::new(7, 3, 2)));
-    Keeper::new(ring.clone(), before, NOW).adopt(map.clone(), BTreeMap::new(), NOW);
-    let range = map.ranges.iter().find(|it| it.copies == [ring.identity.cell]).expect("one");
-    let (slice, primary) = (range.slices().iter().next().expect("it has slices"), range.primary);
-    let mut jobs = Jobs::new(ring, WorkerId(0));
-    jobs.executor.begin(NOW);
-    let conn = ConnId { worker: WorkerId(0), index: primary.0, generation: 0 };
-    assert!(jobs.peers.opens(primary, NOW.mono_ns) && jobs.peers.connected(primary, conn));
-    assert!(jobs.peers.opened((primary, 1), (conn, true), NOW.mono_ns));
-    let job = |jobs: &Jobs| {
-        let what = (b"get k\r\n".to_vec(), slice);
-        Job::new(Origin::Nobody, what, Repeat::Always, jobs.due_ns()).for_copies(250, None)
-    };
-    let first = job(&jobs);
-    jobs.ask(primary, first);
-    let mut here = 0;
-    for _ in 0..64 {
-        // As the session does, it asks once more before it sends the read on.
-        match jobs.is_to_read_here(None, slice) || jobs.is_to_read_here(None, slice) {
-            true => here += 1,
-            false => {
-                let job = job(&jobs);
-                jobs.dispatch(job);
-            }
-        }
-    }
-    assert_eq!((here, jobs.asked.at(primary)), (60, 5));
 }

@@ -20,6 +20,7 @@ use crate::ring::terms::OF_JOURNAL;
 use crate::service::Service;
 use base::{Now, SliceId, SliceRange};
 use effects::{Level, Levels, Made, WorkerSink};
+use engine::{ItemView, ReadSink};
 use memcache::{Key, KeyScratch, Parsed, Request, Store};
 use ring::{Consistency, Durability, Reads};
 use session::{Answer, Conn, ConnId, Handler, LogId, Outcome, Passed, Reply, Ticket, WorkerId};
@@ -390,6 +391,16 @@ impl Executor {
         (answer != Answer::Declined).then_some(answer)
     }
 
+    /// Counts a use of the item of `key`, if this cell leads that. A copy has answered the read.
+    pub(crate) fn count_use(&mut self, key: &[u8]) {
+        let hashed = self.cell().engine().key(key);
+        if matches!(self.route(hashed.id.slice).0, Target::Here(..)) {
+            self.inner.worker.begin(self.now);
+            let (engine, pin) = self.inner.worker.engine();
+            engine.get(pin, &hashed, self.now, Unread);
+        }
+    }
+
     /// The same for a plain `set` or `add` that is asked for the first time.
     pub(crate) fn store_plain(
         &mut self,
@@ -540,6 +551,17 @@ impl Executor {
         reply.bytes_mut().extend_from_slice(b"OK\r\n");
         self.gated()
     }
+}
+
+/// A read of which only the use counts.
+struct Unread;
+
+impl ReadSink for Unread {
+    fn open(&mut self, _view: &ItemView<'_>) -> Option<&mut Vec<u8>> {
+        None
+    }
+
+    fn rewind(&mut self) {}
 }
 
 /// What a `flush_all` is answered that has missed a division.

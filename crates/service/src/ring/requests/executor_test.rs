@@ -1,7 +1,7 @@
 //! What replies wait for.
 
 use super::*;
-use crate::ring::testing::{first_cell, first_cell_with, formed, routes_of};
+use crate::ring::testing::{first_cell, first_cell_with, formed, only_cell, routes_of};
 use crate::testing::NOW;
 use engine::{Put, WriteStatus};
 use ring::Map;
@@ -77,4 +77,23 @@ fn a_flush_ends_what_it_names_and_nothing_of_a_range_that_was_divided_since() {
     assert!(says(get.as_bytes()).contains("VALUE"), "nothing is ended");
     assert_eq!(says(&flush(0..8_192)), "OK\r\n");
     assert_eq!(says(get.as_bytes()), "END\r\n");
+}
+
+/// A copy has answered a read; what is evicted is chosen here.
+#[test]
+fn a_use_that_a_copy_names_is_counted_where_the_key_is_led() {
+    for (ring, counts) in [(only_cell(), true), (first_cell(|_| ()), false)] {
+        let mut executor = Executor::new(ring.clone(), WorkerId(0));
+        executor.begin(NOW);
+        let worker = &mut executor.inner.worker;
+        worker.begin(NOW);
+        let (key, put) =
+            (ring.cell.engine().key(b"key"), Put { value: b"v", client_flags: 0, expiry_s: 0 });
+        assert_eq!(worker.set(&key, put, NOW), WriteStatus::Done);
+        executor.count_use(b"key");
+        executor.count_use(b"");
+        executor.count_use(&[b'k'; 300]);
+        let (engine, pin) = executor.inner.worker.engine();
+        assert_eq!(engine.peek(pin, &key, NOW).map(|found| found.fetched), Some(counts));
+    }
 }

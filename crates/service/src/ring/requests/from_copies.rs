@@ -18,11 +18,10 @@ use crate::ring::routes::Routes;
 use base::SliceId;
 use ring::CellId;
 use session::ConnId;
-use std::net::SocketAddr;
 
-/// Of the reads that a copy may answer, one in this number goes to the primary always: it must know
-/// which items are used, since it chooses those that are evicted.
-const TO_PRIMARY: u32 = 16;
+/// Of the reads that copies answer, the primary hears of one in this number: it must know which
+/// items are used, since it chooses those that are evicted.
+const KNOWN: u32 = 16;
 
 /// What a worker knows of the reads that copies may answer.
 #[derive(Default)]
@@ -31,6 +30,7 @@ pub(crate) struct FromCopies {
     seen_version: u64,
     /// Whether a copy was ever asked.
     is_used: bool,
+    /// Reads that copies have answered.
     count: u32,
 }
 
@@ -88,10 +88,6 @@ impl FromCopies {
         if let Some(cell) = asked.reads_of(conn, slice) {
             return (cell != primary && routes.copies(slice).contains(&cell)).then_some(cell);
         }
-        self.count = self.count.wrapping_add(1);
-        if self.count.is_multiple_of(TO_PRIMARY) {
-            return None;
-        }
         // What this cell answers itself waits for nothing.
         let waiting = |cell: CellId| match cell == me {
             true => routes.copied(slice).map(|_| 0),
@@ -104,27 +100,10 @@ impl FromCopies {
         is_chosen.then_some(copy)
     }
 
-    /// Whether `me` is to answer a read, by [`FromCopies::choose`]. If not, that is asked again.
-    pub(crate) fn chooses(
-        &mut self,
-        me: CellId,
-        primary: CellId,
-        of: (Option<ConnId>, SliceId),
-        among: &Among<'_>,
-    ) -> bool {
-        let count = self.count;
-        let is_chosen = self.choose(primary, of, among) == Some(me);
-        if !is_chosen {
-            self.count = count;
-        }
-        is_chosen
+    /// Whether the primary is to know of this read, which a copy has answered.
+    #[inline]
+    pub(crate) fn is_to_be_known(&mut self) -> bool {
+        self.count = self.count.wrapping_add(1);
+        self.count.is_multiple_of(KNOWN)
     }
-}
-
-/// The copies that may answer `job` and have no link, and where they take one.
-pub(crate) fn without_link(job: &Job, among: &Among<'_>) -> Vec<(CellId, SocketAddr)> {
-    let Among { me, routes, peers, .. } = *among;
-    let others = routes.copies(job.slice).iter().filter(|copy| **copy != me);
-    let unlinked = others.filter(|copy| !peers.knows_reads(**copy));
-    unlinked.filter_map(|copy| Some((*copy, routes.cells.get(copy)?.0))).collect()
 }

@@ -15,12 +15,14 @@
 use super::as_copy;
 use super::asked::AskedJobs;
 use super::buffers::Buffers;
-use super::executor::{Executed, Executor, Leads};
+use super::executor::{Asked, Executed, Executor, Leads};
 use super::finishing::Finishing;
-use super::from_copies::{Among, FromCopies, without_link};
+use super::from_copies::{Among, FromCopies};
 use super::later::Later;
 use super::lent::{self, LentJobs};
 use super::parked::LOOK_AGAIN_NS;
+use super::target::{Subject, subject};
+use super::unserved::why_unserved;
 use crate::ring::cell::RingCell;
 use crate::ring::job::{GatedReply, Job, Origin, Repeat, Rest, error, in_doubt};
 use crate::ring::links::{Needs, Peers, Role, Was};
@@ -28,7 +30,7 @@ use crate::ring::not_now::NotNow;
 use crate::ring::retries::{Asker, RequestTag};
 use crate::ring::routes::Target;
 use base::SliceId;
-use memcache::reply;
+use memcache::{KeyScratch, reply};
 use peer::{Frame, Verdict};
 use ring::CellId;
 use session::{ConnId, Order, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId};
@@ -278,19 +280,9 @@ impl Jobs {
 
     /// Has a copy answer `job`, or `primary`, which leads its slice.
     fn read(&mut self, primary: CellId, job: Job) {
-        let Some(routes) = self.executor.routes.clone() else { return self.again.push(job) };
         let (me, now_ns) = (self.executor.ring.identity.cell, self.now_ns());
-        let flushes = self.again.has_flush();
-        let Self { asked, peers, from_copies, .. } = self;
-        let among = Among { me, routes: &routes, asked, peers, flushes };
-        let copy = from_copies.choose(primary, (job.conn, job.slice), &among);
-        let unlinked = without_link(&job, &among);
-        for (cell, to) in unlinked {
-            if self.peers.opens(cell, now_ns) {
-                let purpose = Role::Asks(cell).number();
-                self.orders.push_back(Order::Connect { to, purpose });
-            }
-        }
+        let copy = self.copy_for(primary, (job.conn, job.slice));
+        self.opens_copies(&job);
         match copy {
             None => self.ask(primary, job.for_primary()),
             Some(copy) if copy == me => self.read_here(primary, job),
@@ -304,37 +296,76 @@ impl Jobs {
         match self.has_newest_map()
             && as_copy::answer(&mut self.executor, &job.text, job.age_ms, &mut reply)
         {
-            true => self.finish(job.origin, reply.bytes_mut()),
+            true => self.finish_by_copy(job, reply.bytes_mut()),
             false => self.ask(primary, job.for_primary()),
         }
     }
 
     /// Whether this cell goes by the newest map that it knows of: another cell may have named one
     /// that it has not.
-    fn has_newest_map(&self) -> bool {
+    pub(super) fn has_newest_map(&self) -> bool {
         let newest = self.from_copies.version(self.executor.ring.newest_version());
         self.executor.version() >= newest
     }
 
-    /// Whether this cell is to answer a read of `slice` now, as a copy.
-    pub(crate) fn is_to_read_here(&mut self, conn: Option<ConnId>, slice: SliceId) -> bool {
-        let (Target::Cell(primary), _) = self.executor.route(slice) else { return false };
-        let Some(routes) = self.executor.routes.clone() else { return false };
-        let me = self.executor.ring.identity.cell;
-        let flushes = self.again.has_flush();
-        let Self { asked, peers, from_copies, .. } = self;
-        let among = Among { me, routes: &routes, asked, peers, flushes };
-        from_copies.chooses(me, primary, (conn, slice), &among) && self.has_newest_map()
+    /// The copy that is to answer a read of `slice` on this connection, which `primary` leads;
+    /// `None`: that is.
+    pub(super) fn copy_for(
+        &mut self,
+        primary: CellId,
+        (conn, slice): (Option<ConnId>, SliceId),
+    ) -> Option<CellId> {
+        let among = Among {
+            me: self.executor.ring.identity.cell,
+            routes: self.executor.routes.as_ref()?,
+            asked: &self.asked,
+            peers: &self.peers,
+            flushes: self.again.has_flush(),
+        };
+        self.from_copies.choose(primary, (conn, slice), &among)
+    }
+
+    /// The next request to the primary of `slice` says that a copy has answered a read of `key`.
+    pub(super) fn notes_use(&mut self, key: &[u8], slice: SliceId) {
+        if let (Target::Cell(primary), _) = self.executor.route(slice) {
+            self.peers.used(primary, key);
+        }
     }
 
     /// A copy has answered `job` by the map of `version`, or has refused.
     fn copy_answered(&mut self, job: Job, version: u64, text: Option<&[u8]>) {
         match text.filter(|_| version <= self.executor.version()) {
-            Some(text) => {
-                self.finish(job.origin, text);
-                self.buffers.give(job.text);
-            }
+            Some(text) => self.finish_by_copy(job, text),
             None => self.ask_primary(vec![job]),
+        }
+    }
+
+    /// Ends `job`, which a copy has answered.
+    fn finish_by_copy(&mut self, job: Job, text: &[u8]) {
+        let mut scratch: KeyScratch = [0; _];
+        if self.from_copies.is_to_be_known()
+            && let Some((Asked::Request(request), slice)) = self.executor.read(&job.text)
+            && let Subject::Key(key) = subject(&request, &mut scratch)
+        {
+            self.notes_use(key.as_bytes(), slice);
+        }
+        self.finish(job.origin, text);
+        self.buffers.give(job.text);
+    }
+
+    /// Opens links to the copies that may answer `job`, where there is none.
+    fn opens_copies(&mut self, job: &Job) {
+        let Some(routes) = &self.executor.routes else { return };
+        for copy in routes.copies(job.slice) {
+            let is_asked = *copy != self.executor.ring.identity.cell;
+            if is_asked
+                && !self.peers.knows_reads(*copy)
+                && let Some((to, _)) = routes.cells.get(copy)
+                && self.peers.opens(*copy, self.executor.now.mono_ns)
+            {
+                let purpose = Role::Asks(*copy).number();
+                self.orders.push_back(Order::Connect { to: *to, purpose });
+            }
         }
     }
 
@@ -503,39 +534,7 @@ impl Jobs {
 
     /// `job` was not executed in time.
     fn gives_up(&mut self, job: Job) {
-        let (target, range) = self.executor.route(job.slice);
-        let map = self.executor.ring.map();
-        let known = range.and_then(|id| map.range(id));
-        let waiting = known.filter(|it| it.waits_for_operator);
-        let moves_to = known.and_then(ring::Range::hands_over_to);
-        let reason = match target {
-            _ if let Some(range) = waiting => format!(
-                "its last copy has lost its journal; an operator is to forgive it, \
-                 by volvox ctl forgive {}",
-                range.id
-            ),
-            Target::Here(..) => {
-                self.executor.describe(job.not_now.unwrap_or(NotNow::Unknown), None)
-            }
-            Target::Cell(cell) => job.not_now.map_or_else(
-                || format!("cell {cell} leads it and cannot be reached"),
-                |why| why.describe(Some(cell)),
-            ),
-            Target::Nowhere if let Some(cell) = moves_to => format!(
-                "it is handed over to cell {cell}, and the cells have not agreed on that in time"
-            ),
-            Target::Nowhere if known.is_some_and(|it| it.divides.is_some()) => {
-                "it is being divided, and the cells have not agreed on that in time".to_owned()
-            }
-            Target::Nowhere if let Some(other) = known.and_then(|it| it.unites_with) => format!(
-                "it becomes one with range {other}, and the cells have not agreed on that in time"
-            ),
-            Target::Nowhere if range.is_some() => NotNow::NotLed.describe(None),
-            Target::Nowhere if map.version == 0 => "this cell has no map yet".to_owned(),
-            Target::Nowhere => "no cell leads it".to_owned(),
-        };
-        let range = range.map_or_else(|| "the ring".to_owned(), |range| format!("range {range}"));
-        let why = format!("{range} cannot be served: {reason}");
+        let why = why_unserved(&self.executor, &job);
         self.finish(job.origin, &if job.is_in_doubt { in_doubt(&why) } else { error(&why) });
     }
 

@@ -18,6 +18,7 @@ mod lent;
 mod parked;
 mod slice_counts;
 mod target;
+mod unserved;
 mod wanted;
 mod watching;
 
