@@ -4,8 +4,8 @@ use base::Now;
 use peer::{Nonce, Secret};
 use quorum::{DirectoryError, StartError};
 use ring::{
-    Addresses, Below, CellId, Change, Command, Consistency, Granted, Incarnation, Leaving, Map,
-    Memory, Order, Outcome, Outlook, Range, RangeId, Refusal, Stamp, Started,
+    Addresses, Below, CellId, Change, Command, Consistency, Granted, Map, Memory, Order, Outcome,
+    Outlook, Range, RangeId, Refusal, Stamp, Started,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -154,15 +154,8 @@ pub enum Seen {
     },
     /// An operator wants something of a range.
     Ordered(Order),
-    /// A cell is to leave, or to stay. Who wants that looks at the map, and says it again.
-    Leaves {
-        /// The cell.
-        cell: CellId,
-        /// Its life.
-        life: Incarnation,
-        /// How it leaves; `None`: it stays.
-        how: Option<Leaving>,
-    },
+    /// What is wanted of a cell. Who wants that looks at the map, and says it again.
+    Wants(Command),
     /// A range that is to become another is served no more, and all copies have all of it.
     Sealed {
         /// The range, as it is in the map.

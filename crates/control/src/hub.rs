@@ -98,6 +98,7 @@ impl Hub {
     pub(crate) fn adopt(&self, map: &Map) {
         let me = self.0.who.local.identity.cell;
         let mut cells = self.0.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.retain(|id, _| !map.has_removed(*id));
         for (id, cell) in map.cells.iter().filter(|(id, _)| id.0 != me) {
             let address = cell.started.addresses.control;
             if address == self.0.own {
@@ -114,6 +115,12 @@ impl Hub {
             let keeps = Keeps { hub: self.0.clone(), cell: *id, address };
             self.0.runtime.spawn(keeps.run(queue));
         }
+    }
+
+    /// The cells that can be called.
+    pub(crate) fn known(&self) -> Vec<CellId> {
+        let cells = self.0.cells.lock().unwrap_or_else(PoisonError::into_inner);
+        cells.keys().copied().collect()
     }
 
     /// Where a cell is called.

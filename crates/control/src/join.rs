@@ -43,7 +43,7 @@ pub(crate) fn join_any(
                 };
                 match joined {
                     Ok(Ok(joined)) => return Ok(joined),
-                    Ok(Err(refusal)) if refusal.is_of_settings() => {
+                    Ok(Err(refusal)) if refusal.is_for_good() => {
                         return Err(ControlError::Refused(refusal));
                     }
                     Ok(Err(refusal)) => reason = format!("{seed}: {refusal}"),

@@ -10,7 +10,7 @@ use base::Now;
 use quorum::{Coordinator, Quorum};
 use ring::{
     CellId, Change, Command, Effect, Event, Heartbeat, Incarnation, LOST_NS, Map, Member, Outcome,
-    Outlook, RangeId, Refusal,
+    Outlook, RangeId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,6 +24,8 @@ use tokio::time::{Instant, sleep_until};
 const PRESENT_NS: u64 = 100_000_000;
 /// How often the member is given what the cell holds.
 const MEMORY_NS: u64 = 100_000_000;
+/// How often it is looked what a cell alone, or the leader of the agreement, is to do.
+const RING_NS: u64 = 1_000_000_000;
 /// How often the second of the ring is kept.
 const KEEP_NS: u64 = 10_000_000_000;
 
@@ -54,7 +56,7 @@ struct Sources {
     /// Versions of maps from which an operator wants this cell to go on alone.
     recoveries: mpsc::Receiver<u64>,
     /// Why the map refuses this life of the cell.
-    refused: mpsc::Receiver<Refusal>,
+    refused: mpsc::Receiver<String>,
     maps: watch::Receiver<Arc<Map>>,
     ended: watch::Receiver<Option<String>>,
 }
@@ -78,7 +80,7 @@ impl Sources {
                 Ok(()) => Woken::Map(self.maps.borrow_and_update().clone()),
             },
             Some(version) = self.recoveries.recv() => Woken::Recover(version),
-            Some(refusal) = self.refused.recv() => Woken::End(Some(refusal.to_string())),
+            Some(why) = self.refused.recv() => Woken::End(Some(why)),
             Ok(why) = self.ended.wait_for(Option::is_some) => {
                 Woken::End(Some(why.clone().unwrap_or_default()))
             }
@@ -97,6 +99,10 @@ struct Past {
     keep_at_ns: u64,
     warnings: Warnings,
     voting: Voting,
+    /// When it is looked next whether a later edition of commands can be used, and, where no cell
+    /// is heard, which one to ask for the map.
+    ring_at_ns: u64,
+    asked: CellId,
     /// What the member has heard last: for which map this cell is ready, and whether it leads the
     /// agreement.
     heard: (u64, bool),
@@ -108,10 +114,13 @@ impl MemberLoop {
         self,
         incoming: mpsc::Receiver<Event>,
         recoveries: mpsc::Receiver<u64>,
-        refused: mpsc::Receiver<Refusal>,
+        refused: mpsc::Receiver<String>,
     ) {
         let (mut maps, ended) = (self.quorum.watch(), self.quorum.ended());
         let first = maps.borrow_and_update().clone();
+        if first.has_removed(self.me) {
+            return self.plane.end(removed(self.me));
+        }
         self.hubs.adopt(&first);
         self.record(&Map::new(first.ring, u32::MAX, 1), &first, true);
         let start = self.clock.now();
@@ -131,6 +140,9 @@ impl MemberLoop {
                         self.plane.hear_ready(*from, heartbeat.ready_version);
                     }
                     self.handle(&mut member, event);
+                }
+                Woken::Map(map) if map.has_removed(self.me) => {
+                    return self.plane.end(removed(self.me));
                 }
                 Woken::Map(map) => {
                     let before = member.map().clone();
@@ -174,11 +186,40 @@ impl MemberLoop {
             past.keep_at_ns = now.mono_ns + KEEP_NS;
             self.keeps.second(now.expiry_s);
         }
+        if now.mono_ns >= past.ring_at_ns {
+            past.ring_at_ns = now.mono_ns + RING_NS;
+            self.use_edition(member.map());
+            self.ask_any(member, now, &mut past.asked);
+        }
         if now.mono_ns >= past.present_at_ns {
             past.present_at_ns = now.mono_ns + PRESENT_NS;
             self.say_present(member, now, &mut past.present);
             self.warn(member, now, &mut past.warnings);
             self.watch_voters(member, now, &mut past.voting);
+        }
+    }
+
+    /// Has the ring use the commands that all its cells understand.
+    fn use_edition(&self, map: &Map) {
+        let edition = map.edition_to_use().filter(|_| self.quorum.leader() == Some(self.me));
+        if let Some(edition) = edition {
+            let quorum = self.quorum.clone();
+            self.runtime.spawn(async move { propose(&quorum, Command::Use { edition }).await });
+        }
+    }
+
+    /// Asks one cell after the other for its map, while none is heard: this one may have been
+    /// removed, and nobody sends it anything any more.
+    fn ask_any(&self, member: &Member, now: Now, asked: &mut CellId) {
+        let others = self.hubs.calls.known();
+        if others.iter().any(|cell| member.hears(*cell, now)) {
+            return;
+        }
+        let next = others.iter().find(|cell| *cell > asked).or_else(|| others.first());
+        if let Some(cell) = next.copied() {
+            *asked = cell;
+            let quorum = self.quorum.clone();
+            self.runtime.spawn(async move { quorum.fetch(cell).await });
         }
     }
 
@@ -341,6 +382,14 @@ impl MemberLoop {
             });
         }
     }
+}
+
+/// Why `cell` ends: it is in the ring no more.
+pub(crate) fn removed(cell: CellId) -> String {
+    format!(
+        "the ring has no cell {cell} any more: it was removed, or has joined after the map from \
+         which the ring was recovered; give it a new directory to have it join as another one"
+    )
 }
 
 /// Proposes `command`. The call has a deadline.

@@ -41,11 +41,7 @@ impl Control {
             Seen::Ordered(order) => {
                 let _ = events.try_send(Event::Ordered(order));
             }
-            Seen::Leaves { cell, life, how } => {
-                let command = match how {
-                    Some(how) => Command::Leave { cell, life, how },
-                    None => Command::Stay { cell, life },
-                };
+            Seen::Wants(command) => {
                 let quorum = quorum.clone();
                 runtime.spawn(async move { propose(&quorum, command).await });
             }

@@ -6,7 +6,7 @@ use crate::hub::{Hub, Hubs, Reports};
 use crate::join::{Note, check_ring, join_any};
 use crate::keeps::Keeps;
 use crate::known::Known;
-use crate::member_loop::MemberLoop;
+use crate::member_loop::{MemberLoop, removed};
 use crate::messages::{Join, Joined};
 use crate::running::Control;
 use crate::threads::Threads;
@@ -37,7 +37,7 @@ pub struct Starting {
     hubs: Hubs,
     quorum: Arc<Quorum<Hub>>,
     events: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
-    refused: mpsc::Receiver<Refusal>,
+    refused: mpsc::Receiver<String>,
     threads: Threads,
 }
 
@@ -218,7 +218,7 @@ async fn start_in(
     quorum: Arc<Quorum<Hub>>,
     cell: CellId,
     started: Started,
-    refuses: mpsc::Sender<Refusal>,
+    refuses: mpsc::Sender<String>,
 ) {
     let mut maps = quorum.watch();
     let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);
@@ -228,11 +228,15 @@ async fn start_in(
             Outcome::Verdict(Verdict::Applied { version, .. }) => {
                 let _ = timeout(DEADLINE, maps.wait_for(|map| map.version >= version)).await;
             }
-            Outcome::Verdict(Verdict::Refused(refusal)) if refusal.is_of_settings() => {
-                let _ = refuses.send(refusal).await;
+            Outcome::Verdict(Verdict::Refused(refusal)) if refusal.is_for_good() => {
+                let _ = refuses.send(refusal.to_string()).await;
                 return;
             }
-            // A later life of this cell has begun, or it is not in the map. It serves nothing.
+            Outcome::Verdict(Verdict::Refused(Refusal::NoCell)) => {
+                let _ = refuses.send(removed(cell)).await;
+                return;
+            }
+            // A later life of this cell has begun. It serves nothing.
             _ => sleep(AGAIN).await,
         }
     }

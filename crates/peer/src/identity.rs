@@ -87,7 +87,7 @@ impl Versions {
     /// What this build speaks. Version 2 has the worker, the first id and the count of repetitions
     /// in a request, that count in its reply, and tags in the entries of a stream; version 3 says
     /// with entries what the other copies have.
-    pub const OURS: Self = Self { min: 3, max: 3 };
+    pub const OURS: Self = Self { min: 3, max: if cfg!(feature = "next-version") { 4 } else { 3 } };
 
     /// The highest version that both speak.
     pub(crate) fn common(self, other: Self) -> Option<u16> {

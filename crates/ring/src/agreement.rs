@@ -8,17 +8,16 @@
 //! that a later agreement makes is higher than all that earlier ones make. So a member compares
 //! versions alone, and never goes back.
 
-use crate::ids::CellId;
+use crate::ids::{CELL_NUMBERS, CellId};
 use serde::{Deserialize, Serialize};
 
 /// Versions that one agreement can make.
 const VERSIONS: u64 = 100_000_000;
-/// Cells that may begin an agreement of the same number: more than a ring has had.
-const CELLS: u64 = 10_000;
+/// Cells that may begin an agreement of the same number.
+const CELLS: u64 = CELL_NUMBERS as u64;
 /// Most recoveries of a ring: versions stay exact as numbers of JSON.
 pub const RECOVERIES_MAX: u32 = 9_000;
 
-const _: () = assert!(crate::CELLS_MAX < CELLS as usize);
 const _: () = assert!((RECOVERIES_MAX as u64 + 1) * CELLS * VERSIONS < 1 << 53);
 
 /// An agreement: which group of voters decides about the map.

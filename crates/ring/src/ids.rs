@@ -9,6 +9,9 @@ use std::fmt;
 )]
 pub struct CellId(pub u32);
 
+/// A ring has fewer cells than this in all its life.
+pub(crate) const CELL_NUMBERS: u32 = 10_000;
+
 impl fmt::Display for CellId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

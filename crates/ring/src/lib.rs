@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | `ids` | nothing | the identities of cells, their lives and ranges |
 //! | `consistency` | nothing | what a reply of the ring means |
-//! | `agreement` | `ids`, `map` | which agreement counts, after one was recovered |
+//! | `agreement` | `ids` | which agreement counts, after one was recovered |
 //! | `map` | `consistency`, `ids` | the map of the ring, and the commands that change it |
 //! | `member` | `agreement`, `ids`, `map` | a cell of the ring: whom it hears, what follows, how long it may answer |
 //! | `outlook` | `ids` | what a cell sees of the others, for reports |
@@ -32,8 +32,8 @@ pub use consistency::{Consistency, Durability, Reads, UnknownToken};
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{
     Ack, Addresses, Below, CELLS_MAX, CHANGES_MAX, COPIES_MAX, Cell, Change, Command, Division,
-    EPOCHS_MAX, Flush, Flushes, Leaving, Map, OtherBelow, RANGES_MAX, Range, Refusal, Stamp,
-    Started, Verdict, Why,
+    EDITION, EPOCHS_MAX, Flush, Flushes, Leaving, Map, OtherBelow, RANGES_MAX, Range, Refusal,
+    Stamp, Started, Verdict, Why,
 };
 pub use member::{
     APART_S, BEAT_NS, Effect, Event, FIRST_NS, Granted, Heartbeat, LEASE_NS, LOST_NS, Member,

@@ -420,7 +420,7 @@ impl Cells {
                 scene.after(20_000, Event::Member(life, event));
             }
             // The operator of the simulator asks the coordinator.
-            Finding::Leaves { .. } | Finding::Restarts { .. } => {}
+            Finding::Wants(_) | Finding::Restarts { .. } => {}
             // The model of the coordinator loses no voters.
             Finding::Recovers { .. } => {}
             Finding::Broken { cell: other, what } => {

@@ -72,7 +72,14 @@ pub(crate) fn started((cell, number): (usize, u64), has_tier: bool, has_journal:
     let address =
         |group: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT * (group + 1) + cell as u16));
     let addresses = Addresses { control: address(0), links: address(1), clients: address(2) };
-    Started { incarnation: Incarnation(number), addresses, has_journal, has_tier, below: None }
+    Started {
+        incarnation: Incarnation(number),
+        addresses,
+        has_journal,
+        has_tier,
+        below: None,
+        edition: 0,
+    }
 }
 
 /// The machine that has the address `of`.

@@ -25,6 +25,8 @@ enum Step {
     /// before it led: the map that it shows may be an older one.
     Wait,
     AddMembers(BTreeSet<CellId>),
+    /// They are in the map no more, and do not vote.
+    DropMembers(BTreeSet<CellId>),
     Replace(BTreeSet<CellId>),
 }
 
@@ -43,6 +45,9 @@ pub async fn arrange(raft: &Raft, cells: impl Fn() -> BTreeSet<CellId>, present:
                 let nodes: BTreeMap<_, _> =
                     cells.into_iter().map(|cell| (cell, EmptyNode {})).collect();
                 raft.change_membership(ChangeMembers::AddNodes(nodes), true).await.map(drop)
+            }
+            Step::DropMembers(cells) => {
+                raft.change_membership(ChangeMembers::RemoveNodes(cells), true).await.map(drop)
             }
             Step::Replace(voters) => raft.change_membership(voters, true).await.map(drop),
         };
@@ -81,7 +86,9 @@ fn step(
     let present: Vec<_> = present.iter().filter(|cell| members.contains(cell)).copied().collect();
     let wanted = with_leader(voters(&present, last), me);
     if configs.len() == 1 && wanted == *last {
-        return Step::Done;
+        let gone: BTreeSet<CellId> = members.difference(cells).copied().collect();
+        let gone = &gone - last;
+        return if gone.is_empty() { Step::Done } else { Step::DropMembers(gone) };
     }
     let needed = now.last_log_index.unwrap_or(0).saturating_sub(BEHIND_MAX);
     let replication = now.replication.as_ref();
@@ -105,6 +112,7 @@ fn with_leader(mut voters: BTreeSet<CellId>, leader: CellId) -> BTreeSet<CellId>
 mod tests {
     use super::super::types::{LogId, Vote};
     use super::*;
+    use std::sync::Arc;
 
     #[test]
     fn a_leader_waits_for_what_was_decided_before_it_led() {
@@ -119,6 +127,29 @@ mod tests {
         now.last_applied = Some(LogId { leader_id: now.vote.leader_id, index: 3 });
         let add = Step::AddMembers(cells(&[1, 2]));
         assert_eq!(step(&now, &cells(&[1, 2]), &[CellId(1)]), add);
+    }
+
+    #[test]
+    fn a_cell_that_was_removed_from_the_map_is_no_member_once_it_does_not_vote() {
+        let cells = |ids: &[u32]| ids.iter().map(|id| CellId(*id)).collect::<BTreeSet<_>>();
+        let mut now = RaftMetrics::new_initial(CellId(1));
+        now.vote = Vote::new_committed(2, CellId(1));
+        (now.current_leader, now.state) = (Some(CellId(1)), ServerState::Leader);
+        now.last_applied = Some(LogId { leader_id: now.vote.leader_id, index: 3 });
+        let membership = |voters: &[u32], all: &[u32]| {
+            let nodes: BTreeMap<_, _> =
+                cells(all).into_iter().map(|it| (it, EmptyNode {})).collect();
+            let membership = openraft::Membership::new(vec![cells(voters)], nodes);
+            Arc::new(openraft::StoredMembership::new(None, membership))
+        };
+        now.membership_config = membership(&[1], &[1, 2, 3]);
+        let present = [CellId(1), CellId(2)];
+        assert_eq!(step(&now, &cells(&[1, 2, 3]), &present), Step::Done, "it has only ended");
+        let drops = Step::DropMembers(cells(&[3]));
+        assert_eq!(step(&now, &cells(&[1, 2]), &present), drops);
+        now.membership_config = membership(&[1, 2, 3], &[1, 2, 3]);
+        let step = step(&now, &cells(&[1, 2]), &present);
+        assert_eq!(step, Step::Replace(cells(&[1])), "it votes yet");
     }
 
     #[test]

@@ -647,7 +647,7 @@ fn a_new_life_proves_that_the_one_before_has_ended() {
 }
 
 fn commands() -> impl Strategy<Value = Vec<(u8, u8, u8, bool)>> {
-    let kind = prop_oneof![0_u8..=16, Just(1), Just(7), Just(7), 8_u8..=14, 4_u8..=5];
+    let kind = prop_oneof![0_u8..=18, Just(1), Just(7), Just(7), 8_u8..=14, 4_u8..=5];
     proptest::collection::vec((kind, any::<u8>(), any::<u8>(), any::<bool>()), 0..200)
 }
 
@@ -691,6 +691,8 @@ proptest! {
                     Command::Leave { cell, life: Incarnation(life), how }
                 }
                 16 => Command::Stay { cell, life: Incarnation(life) },
+                17 => Command::Remove { cell, life: Incarnation(life) },
+                18 => Command::Use { edition: 1 },
                 7 => {
                     let started = Started { has_journal: true, ..started(life + 1) };
                     Command::Start { cell, started }

@@ -21,7 +21,14 @@ fn started(life: u64, below: Option<Below>) -> Started {
     let at = std::net::SocketAddr::from(([127, 0, 0, 1], 1));
     let addresses = Addresses { control: at, links: at, clients: at };
     let has_tier = below.is_some_and(|it| it.bucket.is_some());
-    Started { incarnation: Incarnation(life), addresses, has_journal: has_tier, has_tier, below }
+    Started {
+        incarnation: Incarnation(life),
+        addresses,
+        has_journal: has_tier,
+        has_tier,
+        below,
+        edition: 0,
+    }
 }
 
 fn join(map: &mut Map, token: u64, below: Option<Below>) -> Verdict {

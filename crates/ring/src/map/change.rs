@@ -74,6 +74,8 @@ fn cause(before: &Map, command: &Command) -> String {
         Command::Leave { cell, how, .. } if how.is_absorbed => format!("cell {cell} is absorbed"),
         Command::Leave { cell, .. } => format!("cell {cell} is drained"),
         Command::Stay { cell, .. } => format!("cell {cell} is to stay"),
+        Command::Remove { cell, .. } => format!("an operator removes cell {cell}"),
+        Command::Use { .. } => "all cells understand more commands".to_owned(),
         Command::Promote { at, cell, why } => match before.range(at.range) {
             Some(range) => format!("cell {cell} finds: {}", why.of(range.primary)),
             None => "the primary is gone".to_owned(),

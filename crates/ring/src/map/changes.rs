@@ -30,6 +30,11 @@ pub(super) fn changes(before: &Map, after: &Map) -> Vec<String> {
             Some(_) => {}
         }
     }
+    let removed = before.cells.keys().filter(|id| !after.cells.contains_key(id));
+    lines.extend(removed.map(|id| format!("cell {id} is removed")));
+    if before.edition != after.edition {
+        lines.push(format!("commands of edition {} are used", after.edition));
+    }
     if after.has_formed() && !before.has_formed() {
         let cells = after.cells.values().filter(|cell| !cell.is_witness).count();
         let ranges = after.ranges.len();
@@ -164,6 +169,7 @@ mod tests {
             has_journal: false,
             has_tier: false,
             below: None,
+            edition: 0,
         };
         let mut map = Map::new(7, 2, 2);
         let mut lines = Vec::new();

@@ -3,6 +3,7 @@
 
 use super::below::{Below, OtherBelow};
 use super::division::Division;
+use super::edition::EDITION;
 use super::leaving::Leaving;
 use crate::ids::{CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES};
@@ -39,13 +40,28 @@ pub struct Started {
     /// started it, which does not say; or it is a witness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<Below>,
+    /// Which commands its build understands: [`EDITION`](crate::EDITION), there. 0: those of
+    /// builds that do not say.
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub edition: u16,
+}
+
+fn is_first(edition: &u16) -> bool {
+    *edition == 0
 }
 
 impl Started {
-    /// One of a cell that says nothing of what lies below its memory, and has no journal.
+    /// One of this build, which says nothing of what lies below its memory, and has no journal.
     #[must_use]
     pub fn new(incarnation: Incarnation, addresses: Addresses) -> Self {
-        Self { incarnation, addresses, has_journal: false, has_tier: false, below: None }
+        Self {
+            incarnation,
+            addresses,
+            has_journal: false,
+            has_tier: false,
+            below: None,
+            edition: EDITION,
+        }
     }
 }
 
@@ -134,6 +150,19 @@ pub enum Command {
         cell: CellId,
         /// Its life.
         life: Incarnation,
+    },
+    /// A cell that has ended, and has no part in any range, is in the ring no more. Its number is
+    /// not used again.
+    Remove {
+        /// The cell.
+        cell: CellId,
+        /// The life that has ended.
+        life: Incarnation,
+    },
+    /// All cells understand the commands of this edition: they may be used.
+    Use {
+        /// The edition.
+        edition: u16,
     },
     /// A copy becomes the primary, since the present one is silent. The other copies stay. Likewise
     /// a cell whose journal counts, where no copy is heard: then no other copy stays.
@@ -261,13 +290,24 @@ pub enum Refusal {
     Leaves,
     /// A life of the cell has begun that is later.
     OldLife,
-    /// There are [`CELLS_MAX`](crate::CELLS_MAX) cells.
+    /// There are [`CELLS_MAX`](crate::CELLS_MAX) cells, or all numbers of cells are used.
     TooManyCells,
     /// The range has had [`EPOCHS_MAX`](crate::EPOCHS_MAX) primaries.
     TooManyEpochs,
     /// The ring has [`RANGES_MAX`](crate::RANGES_MAX) ranges, or their primary leads as many as it
     /// may.
     TooManyRanges,
+    /// A cell of the ring does not understand the command.
+    NotUnderstood,
+    /// The cell has a part in a range, or a range is to go back to it.
+    HasPart,
+    /// The build of the cell does not understand the commands that the ring uses.
+    EarlierBuild {
+        /// The edition that it understands.
+        has: u16,
+        /// The edition that is used.
+        used: u16,
+    },
     /// The cell has something else below its memory than another one.
     OtherBelow(OtherBelow),
     /// The cell has a bucket, and the ring has, or will have, a range that begins at this slice:
@@ -279,10 +319,11 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Whether it says that a start, with the settings that it has, is refused for good.
+    /// Whether it says that a start of this build, with the settings that it has, is refused for
+    /// good.
     #[must_use]
-    pub fn is_of_settings(&self) -> bool {
-        matches!(self, Self::OtherBelow(_) | Self::CutsRun { .. })
+    pub fn is_for_good(&self) -> bool {
+        matches!(self, Self::OtherBelow(_) | Self::CutsRun { .. } | Self::EarlierBuild { .. })
     }
 }
 
@@ -299,6 +340,15 @@ impl fmt::Display for Refusal {
                      fewer; found another ring"
                 );
             }
+            Self::EarlierBuild { has, used } => {
+                return write!(
+                    f,
+                    "the ring uses commands of edition {used}, of which this build understands \
+                     those up to {has}: run the release that the other cells run"
+                );
+            }
+            Self::NotUnderstood => "a cell of the ring is of a build that does not understand it",
+            Self::HasPart => "the cell has a part in a range, or one is to go back to it",
             Self::Changed => "the range has changed since",
             Self::NoRange => "there is no such range",
             Self::NoCell => "there is no such cell",

@@ -5,6 +5,7 @@ mod change;
 mod changes;
 mod command;
 mod division;
+mod edition;
 mod evenness;
 mod flushes;
 mod leaving;
@@ -15,11 +16,14 @@ mod ring_map;
 mod apply_test;
 #[cfg(test)]
 mod below_test;
+#[cfg(test)]
+mod removal_test;
 
 pub use below::{Ack, Below, OtherBelow};
 pub use change::{CHANGES_MAX, Change};
 pub use command::{Addresses, Command, Refusal, Stamp, Started, Verdict, Why};
 pub use division::Division;
+pub use edition::EDITION;
 pub(crate) use evenness::{Uneven, uneven};
 pub use flushes::{Flush, Flushes};
 pub use leaving::Leaving;

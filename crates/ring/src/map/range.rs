@@ -202,6 +202,13 @@ impl Range {
         self.in_sync().chain(self.learner).chain(self.journals.iter().copied())
     }
 
+    /// Whether it says anything of `cell`: that it has a part, is to have one, or had one that it
+    /// is to get back.
+    pub(super) fn names(&self, cell: CellId) -> bool {
+        let to_come = [self.moves_to, self.leaves, self.home, self.divides.map(|into| into.cell)];
+        self.has(cell) || to_come.contains(&Some(cell))
+    }
+
     /// Whether `cell` has a part in it, or its journal counts.
     #[must_use]
     pub fn has(&self, cell: CellId) -> bool {

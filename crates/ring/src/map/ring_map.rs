@@ -16,16 +16,17 @@
 use super::below::OtherBelow;
 use super::command::{Command, Refusal, Stamp, Started, Verdict};
 use super::division::Division;
+use super::edition::REMOVES;
 use super::flushes::Flushes;
 use super::leaving::Leaving;
 use super::range::Range;
 use crate::consistency::Consistency;
-use crate::ids::{CellId, Incarnation, RangeId};
+use crate::ids::{CELL_NUMBERS, CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES, SliceId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most cells that a ring has had, those included that are gone.
+/// Most cells of a ring, those included that have ended and were not removed.
 pub const CELLS_MAX: usize = 4096;
 /// Most copies of a range, the primary included.
 pub const COPIES_MAX: u8 = 3;
@@ -72,6 +73,9 @@ pub struct Map {
     /// When all items are to end.
     #[serde(default)]
     pub flushes: Flushes,
+    /// Which edition of commands is used.
+    #[serde(default)]
+    pub edition: u16,
     /// The number of the next cell.
     next_cell: u32,
     /// The number of the next range; 0 in a map of a build that divides none.
@@ -99,6 +103,7 @@ impl Map {
             cells: BTreeMap::new(),
             ranges: Vec::new(),
             flushes: Flushes::default(),
+            edition: 0,
             next_cell: 1,
             next_range: 1,
         }
@@ -224,6 +229,8 @@ impl Map {
             Command::Start { cell, started } => self.start(cell, started).map(|()| None),
             Command::Leave { cell, life, how } => self.leave(cell, life, Some(how)).map(|()| None),
             Command::Stay { cell, life } => self.leave(cell, life, None).map(|()| None),
+            Command::Remove { cell, life } => self.remove(cell, life).map(|()| None),
+            Command::Use { edition } => self.use_edition(edition).map(|()| None),
             Command::Promote { at, cell, .. } => self.promote(at, cell).map(|()| None),
             Command::Drop { at, cell, .. } => self.drop_copy(at, cell).map(|()| None),
             Command::Learn { at, cell } => self.learn(at, cell).map(|()| None),
@@ -257,7 +264,7 @@ impl Map {
             self.start(id, started)?;
             return Ok(id);
         }
-        if self.cells.len() >= CELLS_MAX {
+        if self.cells.len() >= CELLS_MAX || self.next_cell >= CELL_NUMBERS {
             return Err(Refusal::TooManyCells);
         }
         let id = CellId(self.next_cell);
@@ -271,7 +278,8 @@ impl Map {
         Ok(id)
     }
 
-    /// Refuses a start above a bucket where ranges are no whole runs of slices, or would not be
+    /// Refuses a start of an earlier build than one that understands what the ring uses; one
+    /// above a bucket where ranges are no whole runs of slices, or would not be
     /// once the ring forms; and one of a cell that has something else below its memory than those
     /// that have a part in a range, itself included; before the ring has formed, than any other. A
     /// cell that is gone has no part for long. Starts of earlier builds say nothing, and are taken.
@@ -279,6 +287,10 @@ impl Map {
     /// # Errors
     /// How the start does not fit.
     pub fn check_start(&self, id: CellId, started: &Started) -> Result<(), Refusal> {
+        let (has, used) = (started.edition, self.edition);
+        if has < used {
+            return Err(Refusal::EarlierBuild { has, used });
+        }
         let formed = self.ranges.iter().map(|range| range.start);
         let to_form = (!self.has_formed()).then(|| bound(1, self.cells_wanted as usize));
         let cuts = |start: &u16| !usize::from(*start).is_multiple_of(RUN_SLICES);
@@ -419,6 +431,51 @@ impl Map {
             }
         }
         self.ends_absorption();
+        Ok(())
+    }
+
+    /// Whether there was a cell with this number, which was removed.
+    #[must_use]
+    pub fn has_removed(&self, cell: CellId) -> bool {
+        (CellId(1)..=self.last_cell()).contains(&cell) && !self.cells.contains_key(&cell)
+    }
+
+    /// The cell that has joined last; 0: none has.
+    #[must_use]
+    pub fn last_cell(&self) -> CellId {
+        CellId(self.next_cell.saturating_sub(1))
+    }
+
+    fn remove(&mut self, id: CellId, life: Incarnation) -> Result<(), Refusal> {
+        if self.edition < REMOVES {
+            return Err(Refusal::NotUnderstood);
+        }
+        let cell = self.cells.get(&id).ok_or(Refusal::NoCell)?;
+        if cell.started.incarnation != life {
+            return Err(Refusal::OldLife);
+        }
+        if self.ranges.iter().any(|range| range.names(id)) {
+            return Err(Refusal::HasPart);
+        }
+        self.cells.remove(&id);
+        Ok(())
+    }
+
+    /// The edition that is to be used, if it is a later one than is: all cells understand it.
+    #[must_use]
+    pub fn edition_to_use(&self) -> Option<u16> {
+        let all = self.cells.values().map(|cell| cell.started.edition);
+        all.min().filter(|edition| self.has_formed() && *edition > self.edition)
+    }
+
+    fn use_edition(&mut self, edition: u16) -> Result<(), Refusal> {
+        if edition <= self.edition {
+            return Err(Refusal::NotEligible);
+        }
+        if self.cells.values().any(|cell| cell.started.edition < edition) {
+            return Err(Refusal::NotUnderstood);
+        }
+        self.edition = edition;
         Ok(())
     }
 

@@ -88,6 +88,7 @@ pub fn started(life: u8) -> Started {
         has_journal: false,
         has_tier: false,
         below: None,
+        edition: 0,
     }
 }
 

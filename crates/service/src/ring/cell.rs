@@ -19,8 +19,8 @@ use effects::{LaneId, Level, Levels, Place};
 use engine::KEY_BYTES_MAX;
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
 use ring::{
-    CellId, Change, Granted, Incarnation, Leaving, Map, Memory, Order, Outcome, Outlook, RangeId,
-    Stamp,
+    CellId, Change, Command, Granted, Incarnation, Leaving, Map, Memory, Order, Outcome, Outlook,
+    RangeId, Stamp,
 };
 use session::{LogId, WorkerId};
 use std::fmt;
@@ -136,15 +136,8 @@ pub enum Finding {
     },
     /// What an operator wants of a range.
     Ordered(Order),
-    /// What an operator wants of a cell, or it of itself: that it leaves, or stays.
-    Leaves {
-        /// The cell.
-        cell: CellId,
-        /// Its life.
-        life: Incarnation,
-        /// How it leaves; `None`: it stays.
-        how: Option<Leaving>,
-    },
+    /// What an operator wants of a cell, or it of itself: that it leaves, stays, or is removed.
+    Wants(Command),
     /// An operator says that the voters are lost for ever: this cell goes on without them.
     Recovers {
         /// The version of the map from which it goes on.
@@ -413,8 +406,8 @@ impl RingCell {
     pub fn leave(&self) {
         let RingIdentity { cell, incarnation, .. } = self.identity;
         let is_absorbed = self.map().leaving(cell).is_some_and(|how| how.is_absorbed);
-        let how = Some(Leaving { is_absorbed, is_forced: true });
-        self.find(Finding::Leaves { cell, life: Incarnation(incarnation), how });
+        let (how, life) = (Leaving { is_absorbed, is_forced: true }, Incarnation(incarnation));
+        self.find(Finding::Wants(Command::Leave { cell, life, how }));
     }
 
     /// How far it is with that.

@@ -4,6 +4,7 @@
 //! forgive RANGE EPOCH CONFIG                  move RANGE EPOCH CONFIG CELL [FROM]
 //! divide RANGE EPOCH CONFIG SLICE CELL        recover VERSION
 //! leave CELL START drained|absorbed [forced]  stay CELL START
+//! remove CELL START
 //! restart START                               of the cell that is asked
 //! ```
 //!
@@ -12,7 +13,7 @@
 
 use super::cell::{Finding, RingCell};
 use memcache::{Refusal, Words, reply};
-use ring::{CellId, Division, Incarnation, Leaving, Order, RangeId, Stamp};
+use ring::{CellId, Command, Division, Incarnation, Leaving, Order, RangeId, Stamp};
 
 /// Passes on what these words say, if they are such. Returns whether they are.
 pub(super) fn give(ring: &RingCell, mut words: Words<'_>, out: &mut Vec<u8>) -> bool {
@@ -22,6 +23,7 @@ pub(super) fn give(ring: &RingCell, mut words: Words<'_>, out: &mut Vec<u8>) -> 
         Some(b"divide") => divide(&mut words),
         Some(b"leave") => leave(&mut words),
         Some(b"stay") => stay(&mut words),
+        Some(b"remove") => remove(&mut words),
         Some(b"restart") => restart(ring, &mut words),
         Some(b"recover") => recover(&mut words),
         _ => return false,
@@ -63,12 +65,18 @@ fn leave(words: &mut Words<'_>) -> Option<Finding> {
         Some(b"forced") => true,
         Some(_) => return None,
     };
-    Some(Finding::Leaves { cell, life, how: Some(Leaving { is_absorbed, is_forced }) })
+    let how = Leaving { is_absorbed, is_forced };
+    Some(Finding::Wants(Command::Leave { cell, life, how }))
 }
 
 fn stay(words: &mut Words<'_>) -> Option<Finding> {
     let (cell, life) = (cell(words)?, Incarnation(number(words.next()?)?));
-    Some(Finding::Leaves { cell, life, how: None })
+    Some(Finding::Wants(Command::Stay { cell, life }))
+}
+
+fn remove(words: &mut Words<'_>) -> Option<Finding> {
+    let (cell, life) = (cell(words)?, Incarnation(number(words.next()?)?));
+    Some(Finding::Wants(Command::Remove { cell, life }))
 }
 
 fn restart(ring: &RingCell, words: &mut Words<'_>) -> Option<Finding> {
@@ -107,7 +115,12 @@ fn pass_on(ring: &RingCell, finding: Finding, out: &mut Vec<u8>) {
             let at = order.at();
             (map.range(at.range).is_some_and(|range| range.stamp() == at), "range")
         }
-        Finding::Leaves { cell, life, .. } | Finding::Restarts { cell, life } => {
+        Finding::Wants(
+            Command::Leave { cell, life, .. }
+            | Command::Stay { cell, life }
+            | Command::Remove { cell, life },
+        )
+        | Finding::Restarts { cell, life } => {
             let known = map.cells.get(cell).map(|cell| cell.started.incarnation);
             (known == Some(*life), "cell")
         }
@@ -122,8 +135,24 @@ fn pass_on(ring: &RingCell, finding: Finding, out: &mut Vec<u8>) {
     } else if !stands {
         let line = format!("CLIENT_ERROR the {what} has changed; look again\r\n");
         out.extend_from_slice(line.as_bytes());
+    } else if let Finding::Wants(Command::Remove { cell, .. }) = finding
+        && let Some(why) = why_it_stays(ring, cell)
+    {
+        let line = format!("CLIENT_ERROR cell {cell} is not removed: {why}\r\n");
+        out.extend_from_slice(line.as_bytes());
     } else {
         ring.find(finding);
         out.extend_from_slice(reply::OK);
+    }
+}
+
+/// Why the ring is not to forget `cell`, besides what the map itself refuses: it may run.
+fn why_it_stays(ring: &RingCell, cell: CellId) -> Option<&'static str> {
+    let past = ring.history.past();
+    let Some(outlook) = &past.outlook else { return Some("it is not known whether it runs") };
+    match outlook {
+        _ if outlook.heard.contains(&cell) => Some("it runs"),
+        _ if outlook.voters.contains(&cell) => Some("it votes"),
+        _ => None,
     }
 }

@@ -69,6 +69,7 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
     if step > 1 {
         reply::stat(out, "division_step", step);
     }
+    reply::stat(out, "edition", map.edition);
     reply::stat(out, "losses", map.ranges.iter().map(|range| range.losses).sum::<u32>());
     let counters = ring.cell.counters();
     reply::stat(out, "copy_reads", counters.copy_reads);
@@ -92,6 +93,7 @@ fn whole(ring: &RingCell, now: Now, out: &mut Vec<u8>) {
         stat("control", &addresses.control);
         stat("links", &addresses.links);
         stat("start", &cell.started.incarnation.0);
+        stat("edition", &cell.started.edition);
         if cell.is_witness {
             stat("witness", &"yes");
         }

@@ -79,6 +79,8 @@ pub(crate) struct Routes {
     last_loss: u64,
     /// Where cells take requests, and in which life.
     pub(crate) cells: BTreeMap<CellId, (SocketAddr, u64)>,
+    /// All cells with higher numbers have joined since.
+    last_cell: CellId,
 }
 
 impl Routes {
@@ -117,9 +119,10 @@ impl Routes {
             (*id, (cell.started.addresses.links, cell.started.incarnation.0))
         };
         let cells = map.cells.iter().map(cell).collect();
+        let last_cell = map.last_cell();
         let last_loss = routes.iter().map(|route| route.lost_at).max().unwrap_or(0);
         let (version, consistency) = (map.version, map.consistency);
-        Self { version, consistency, begins, routes, last_loss, cells }
+        Self { version, consistency, begins, routes, last_loss, cells, last_cell }
     }
 
     /// Where the requests for `slice` go, and its range.
@@ -127,6 +130,14 @@ impl Routes {
     pub(crate) fn target(&self, slice: SliceId) -> (Target, Option<RangeId>) {
         let Route { target, range, .. } = self.route(slice);
         (*target, *range)
+    }
+
+    /// Whether this life of a cell is over by the map, or the cell was removed.
+    pub(crate) fn is_over(&self, cell: CellId, life: u64) -> bool {
+        match self.cells.get(&cell) {
+            Some((_, now)) => *now > life,
+            None => cell <= self.last_cell,
+        }
     }
 
     /// Who copies `slice`, in sync.

@@ -136,6 +136,18 @@ enum CtlCommand {
     ///
     /// Example: volvox ctl absorb 4 && volvox ctl stop 4
     Absorb(LeaveArgs),
+    /// Have the ring forget a cell that has ended and will not return: it must have no part in any
+    /// range
+    ///
+    /// Example: volvox ctl absorb 4 && volvox ctl stop 4 && volvox ctl remove 4
+    Remove {
+        /// The number of the cell, as ctl ring shows it
+        #[arg(value_parser = number)]
+        cell: u32,
+        /// How long to wait, also until another cell has its vote
+        #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
+        wait: Duration,
+    },
     /// Show what is under way: cells that leave, and ranges that move, are divided, or become one
     Ops,
     /// Have cells begin again, one after the other, each with the program that stands now where its
@@ -300,6 +312,7 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Balance { all: takes_spares, dry_run: is_dry, wait } => {
                 Question::Balance(Balance { takes_spares, is_dry, wait })
             }
+            CtlCommand::Remove { cell, wait } => Question::Remove { cell, wait },
             CtlCommand::Ops => Question::Operations,
             CtlCommand::Restart { cells, force: is_forced, wait } => {
                 Question::Restart(Restart { cells, is_forced, wait })

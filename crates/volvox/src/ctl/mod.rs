@@ -13,6 +13,7 @@
 //!               +--> dividing  a range becomes two, and a spare leads one of them
 //!               +--> balancing  cells lead as many slices as others (dividing, moving)
 //!               +--> leaving   other cells take all that a cell has
+//!               +--> removing  the ring forgets a cell that has ended
 //!               +--> restarting  one cell after the other is emptied and begins again
 //!               +--> forgive   a range that is lost begins again empty
 //!               +--> recover   a cell goes on as the only voter
@@ -20,9 +21,9 @@
 //! wanted --> tier              `stats tier` of one cell, and the request to write back
 //! ```
 //!
-//! Only `move`, `divide`, `balance`, `drain`, `absorb`, `restart`, `stop`, `forgive`, `recover`,
-//! `tier flush`, `tier retry`, `tier discard` and `tier policy` change anything. Each answer is a
-//! table or JSON.
+//! Only `move`, `divide`, `balance`, `drain`, `absorb`, `remove`, `restart`, `stop`, `forgive`,
+//! `recover`, `tier flush`, `tier retry`, `tier discard` and `tier policy` change anything. Each
+//! answer is a table or JSON.
 //! A cell that does not answer within the time-out is part of the answer, with the reason.
 
 mod balancing;
@@ -42,6 +43,7 @@ mod ops;
 mod picture;
 mod progress;
 mod recover;
+mod removing;
 mod report;
 mod restarting;
 mod ring;
@@ -105,6 +107,9 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         }
         Question::Stop { cell, is_certain } => {
             return stop::stop(&take()?, (*cell, *is_certain), wanted, out);
+        }
+        Question::Remove { cell, wait } => {
+            return removing::remove(&take()?, (*cell, *wait), wanted, out);
         }
         Question::Move { range, cell, wait } => {
             return moving::move_range(&take()?, (*range, *cell, *wait), wanted, out);

@@ -111,6 +111,13 @@ pub enum Question {
     Operations,
     /// That other cells take all that a cell has.
     Leave(Leave),
+    /// That the ring forgets a cell that has ended.
+    Remove {
+        /// The cell.
+        cell: u32,
+        /// How long to wait until it has.
+        wait: Duration,
+    },
     /// That cells begin again, one after the other.
     Restart(Restart),
     /// That a range whose copies are all lost begins again empty.

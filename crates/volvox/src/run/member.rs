@@ -143,32 +143,7 @@ impl Joining {
         let identity = RingIdentity { ring, cell: me, incarnation };
         let finder: Arc<OnceLock<Finder>> = Arc::default();
         let (finds, random, broken) = (finder.clone(), OpenRandom::open()?, notes.clone());
-        let find = move |finding| match finding {
-            Finding::CaughtUp { at, cell } => find_by(&finds, Seen::CaughtUp { at, cell }),
-            Finding::Refuses { cell, range } => find_by(&finds, Seen::Refuses { cell, range }),
-            Finding::Recovers { version } => find_by(&finds, Seen::Recovers { version }),
-            Finding::Flushes(Flushing { worker, id, due_s, at_s }) => {
-                find_by(&finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
-            }
-            Finding::Ordered(order) => find_by(&finds, Seen::Ordered(order)),
-            Finding::Leaves { cell, life, how } => {
-                find_by(&finds, Seen::Leaves { cell, life, how });
-            }
-            Finding::Restarts { .. } => {
-                if let Err(error) = Request::Restart.raise() {
-                    broken.warn(&format!("it does not begin again: {error}"));
-                }
-            }
-            Finding::Sealed { at } => find_by(&finds, Seen::Sealed { at }),
-            Finding::Begins => find_by(&finds, Seen::Begins),
-            // It has not said who it is.
-            Finding::Broken { cell: CellId(0), what } => {
-                broken.warn(&format!("a connection to ring.links: {what}"));
-            }
-            Finding::Broken { cell, what } => {
-                broken.warn(&format!("the link to cell {cell}: {what}"));
-            }
-        };
+        let find = move |finding| found(finding, &finds, &broken);
         let (nonce, expiry) = (Box::new(move || random.nonce()), clock.expiry().clone());
         let host = RingHost { nonce, find: Box::new(find), expiry, copy_reads };
         let ring_cell = RingCell::new(cell, identity, secret, host)?;
@@ -214,6 +189,34 @@ fn copy_reads(ring: &RingSettings, listen: &[Listen]) -> Result<CopyReads, Box<d
     let prefixes = ring.copy_reads_prefixes.iter().map(|prefix| prefix.as_bytes().into());
     let listeners = (!ring.copy_reads_listen.is_empty()).then_some(listeners);
     Ok(CopyReads { age_ms, prefixes: prefixes.collect(), listeners })
+}
+
+/// Passes on what the workers have found.
+fn found(finding: Finding, finds: &OnceLock<Finder>, broken: &Repeats) {
+    match finding {
+        Finding::CaughtUp { at, cell } => find_by(finds, Seen::CaughtUp { at, cell }),
+        Finding::Refuses { cell, range } => find_by(finds, Seen::Refuses { cell, range }),
+        Finding::Recovers { version } => find_by(finds, Seen::Recovers { version }),
+        Finding::Flushes(Flushing { worker, id, due_s, at_s }) => {
+            find_by(finds, Seen::Flushes { worker: worker.0, id, due_s, at_s });
+        }
+        Finding::Ordered(order) => find_by(finds, Seen::Ordered(order)),
+        Finding::Wants(command) => find_by(finds, Seen::Wants(command)),
+        Finding::Restarts { .. } => {
+            if let Err(error) = Request::Restart.raise() {
+                broken.warn(&format!("it does not begin again: {error}"));
+            }
+        }
+        Finding::Sealed { at } => find_by(finds, Seen::Sealed { at }),
+        Finding::Begins => find_by(finds, Seen::Begins),
+        // It has not said who it is.
+        Finding::Broken { cell: CellId(0), what } => {
+            broken.warn(&format!("a connection to ring.links: {what}"));
+        }
+        Finding::Broken { cell, what } => {
+            broken.warn(&format!("the link to cell {cell}: {what}"));
+        }
+    }
 }
 
 fn find_by(finder: &OnceLock<Finder>, seen: Seen) {

@@ -1,6 +1,8 @@
 //! Cells that are started one by one, each with a directory, so that one can end and come back
 //! while the others run on.
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -120,6 +122,20 @@ impl Cells {
             .stderr(log)
             .spawn();
         place.child = Some(child.expect("the binary starts"));
+    }
+
+    /// A cell is stopped: it runs on after [`Cells::resume`].
+    pub fn pause(&self, cell: usize) {
+        self.signal(cell, Signal::SIGSTOP);
+    }
+
+    pub fn resume(&self, cell: usize) {
+        self.signal(cell, Signal::SIGCONT);
+    }
+
+    fn signal(&self, cell: usize, signal: Signal) {
+        let child = self.places[cell].child.as_ref().expect("it was started");
+        kill(Pid::from_raw(child.id() as i32), signal).expect("it runs");
     }
 
     /// Kills a cell, as a crash does.

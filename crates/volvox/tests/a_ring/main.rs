@@ -14,6 +14,7 @@ mod moves;
 mod one_bucket;
 mod questions;
 mod recovery;
+mod removing;
 mod slow_disk;
 mod support;
 mod time;

@@ -336,9 +336,7 @@ impl Executor {
 
     /// Whether this life of the asker is over.
     pub(crate) fn is_over(&self, asker: &Asker) -> bool {
-        let cells = self.routes.as_ref().map(|routes| &routes.cells);
-        let life = cells.and_then(|cells| cells.get(&asker.cell)).map(|(_, life)| *life);
-        life.is_some_and(|life| life > asker.life)
+        self.routes.as_ref().is_some_and(|routes| routes.is_over(asker.cell, asker.life))
     }
 
     /// Executes a change that this cell leads, unless it was executed before: then it is answered

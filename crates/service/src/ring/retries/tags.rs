@@ -215,7 +215,10 @@ impl Tags {
         let mut by = self.by.write().unwrap_or_else(PoisonError::into_inner);
         by.retain(|asker, _| {
             let cell = map.cells.get(&asker.cell);
-            cell.is_none_or(|cell| cell.started.incarnation.0 <= asker.life)
+            match cell {
+                Some(cell) => cell.started.incarnation.0 <= asker.life,
+                None => !map.has_removed(asker.cell),
+            }
         });
         let share = (self.entries_max / by.len().max(1)).max(1);
         self.share.store(share, Ordering::Relaxed);

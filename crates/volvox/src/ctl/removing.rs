@@ -1,0 +1,146 @@
+//! `ctl remove CELL`: a cell that has ended, and will not return, is in the ring no more.
+//!
+//! It must have no part in any range, and no vote: `ctl absorb` ends the one, and the cells that
+//! run see to the other. The map forgets it then, and its number is not used again.
+
+use std::error::Error;
+use std::io::Write;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::interrupt::Interrupt;
+use super::map::{Map, Member};
+use super::moving::ASK;
+use super::progress::Shown;
+use super::survey::Survey;
+use super::table::numbers;
+use super::wanted::Wanted;
+use super::watched::Watched;
+
+/// How often it is looked how far it is.
+const LOOK: Duration = Duration::from_millis(50);
+/// The edition of commands that has the removal of a cell.
+const EDITION: u16 = 1;
+
+/// Has the ring forget a cell, and waits for that.
+pub(super) fn remove(
+    survey: &Survey,
+    (cell, longest): (u32, Duration),
+    wanted: &Wanted,
+    out: &mut dyn Write,
+) -> Result<u8, Box<dyn Error>> {
+    let known = survey.map.cells.get(&cell);
+    let start = known.ok_or_else(|| format!("cell {cell}: the ring has none; see ctl ring"))?.start;
+    let (mut ring, interrupt) = (Watched::new(survey, Some(cell), wanted), Interrupt::watch()?);
+    let (begin, mut asked_at, mut shown) = (Instant::now(), None::<Instant>, Shown::default());
+    loop {
+        let map = ring.map()?;
+        if !map.cells.contains_key(&cell) {
+            shown.show("");
+            let seconds = begin.elapsed().as_secs_f64();
+            let text = match wanted.json {
+                true => json!({ "cell": cell, "removed": true, "seconds": seconds }).to_string(),
+                false => format!("cell {cell} is removed from the ring"),
+            };
+            writeln!(out, "{text}")?;
+            return Ok(0);
+        }
+        let obstacle = obstacle(&map, cell, start);
+        let text = match &obstacle {
+            Some((why, _)) => format!("cell {cell}: {why}"),
+            None => format!("cell {cell}: the map has it still"),
+        };
+        shown.show(&text);
+        let passes = obstacle.as_ref().is_none_or(|(_, passes)| *passes);
+        if !passes || begin.elapsed() >= longest || interrupt.has_come() {
+            shown.show("");
+            return Err(text.into());
+        }
+        if obstacle.is_none() && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
+            ring.order(&format!("remove {cell} {start}"))?;
+            asked_at = Some(Instant::now());
+        }
+        sleep(LOOK);
+    }
+}
+
+/// Why the ring cannot forget `cell`, and whether that passes.
+fn obstacle(map: &Map, cell: u32, start: u64) -> Option<(String, bool)> {
+    let member = map.cells.get(&cell)?;
+    if member.start != start {
+        return Some(("it has started again, and stays in the ring".to_owned(), false));
+    }
+    let earlier = |it: &(&u32, &Member)| it.1.edition < EDITION;
+    let earlier = map.cells.iter().filter(earlier).map(|(id, _)| *id);
+    let earlier = numbers(earlier);
+    if map.edition < EDITION && earlier != "-" {
+        let what = "cells of an earlier release cannot read that: upgrade them, or start them once";
+        return Some((format!("{what}: {earlier}"), false));
+    }
+    if member.is_heard != Some(false) {
+        let first = match member.is_witness {
+            true => "end its process first".to_owned(),
+            false => format!("volvox ctl absorb {cell} && volvox ctl stop {cell} first"),
+        };
+        // One that has ended a moment ago is heard a little longer.
+        return Some((format!("it runs: {first}"), true));
+    }
+    let to_come = |it: &super::map::Range| {
+        let others = [it.moves_to, it.leaves, it.home, it.divides.map(|(_, cell)| cell)];
+        it.has(cell) || others.contains(&Some(cell))
+    };
+    let ranges = map.ranges.iter().filter(|range| to_come(range)).map(|range| range.id);
+    match numbers(ranges).as_str() {
+        "-" => {}
+        of => {
+            let what = format!("it has a part in these ranges, or they go back to it: {of}");
+            return Some((format!("{what}; volvox ctl absorb {cell} first"), false));
+        }
+    }
+    if map.voters.contains(&cell) {
+        return Some(("it votes still, until another cell takes its vote".to_owned(), true));
+    }
+    (map.edition < EDITION).then(|| ("the cells are to agree on that yet".to_owned(), true))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map::tests::two_of_three;
+    use super::*;
+
+    #[test]
+    fn only_a_cell_that_has_ended_and_has_nothing_is_removed() {
+        let mut map = Map::parse(&two_of_three()).expect("it can be read");
+        map.edition = EDITION;
+        map.cells.values_mut().for_each(|cell| cell.edition = EDITION);
+        let start = |map: &Map, cell| map.cells[&cell].start;
+        let says = |map: &Map, cell: u32| obstacle(map, cell, start(map, cell));
+        let has = |map: &Map, cell: u32, what: &str, passes| {
+            let (why, does_pass) = says(map, cell).expect(what);
+            assert!(why.contains(what) && does_pass == passes, "{why}");
+        };
+        assert!(obstacle(&map, 1, 99).is_some_and(|(why, _)| why.contains("started again")));
+        has(&map, 2, "it runs: volvox ctl absorb 2 && volvox ctl stop 2 first", true);
+        has(&map, 1, "volvox ctl absorb 1 first", false);
+        for range in &mut map.ranges {
+            range.copies.retain(|cell| *cell != 1);
+            (range.primary, range.home) = (2, Some(1));
+        }
+        has(&map, 1, "go back to it", false);
+        map.ranges.iter_mut().for_each(|range| range.home = None);
+        has(&map, 1, "it votes still", true);
+        map.voters = vec![2];
+        assert_eq!(says(&map, 1), None);
+        map.edition = 0;
+        has(&map, 1, "agree on that yet", true);
+        map.cells.get_mut(&3).expect("it is there").edition = 0;
+        has(
+            &map,
+            1,
+            "an earlier release cannot read that: upgrade them, or start them once: 3",
+            false,
+        );
+    }
+}
