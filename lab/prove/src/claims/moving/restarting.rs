@@ -3,30 +3,40 @@
 //!
 //! ```text
 //! 3 cells --divide twice--> 5 cells --`volvox ctl restart`--> 5 cells, every key is read
+//!                             |                               ^
+//!                             +-- another build in the place --+   upgrade
+//!                                 of their program
 //! ```
 //!
 //! Each cell has clients of its own. Only those of the cell that restarts may lose a connection:
 //! they connect again, and the requests that they had sent are in doubt.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result, bail};
 
 use super::cells::{order, order_for};
 use crate::claim::{Claim, Measured};
-use crate::instruments::{Answered, Ended, Given, LoadClient, Ring, RingMap};
+use crate::instruments::{Answered, Client, Ended, Given, LoadClient, Ring, RingMap};
 use crate::lab::Lab;
+use measure::exec::Exec;
 use measure::process::accepts;
 
 /// The claims of this theme.
-pub const CLAIMS: &[Claim] =
-    &[Claim::new("restart", "a rolling restart of five cells under load, by one command")
-        .bar(
-            "no error, no miss, no wrong value; a client loses a connection when its cell restarts",
-        )
-        .by(restart)];
+pub const CLAIMS: &[Claim] = &[
+    Claim::new("restart", "a rolling restart of five cells under load, by one command")
+        .bar(BAR)
+        .by(restart),
+    Claim::new("upgrade", "the same into a build with another version of frames and of commands")
+        .bar(BAR)
+        .by(upgrade),
+];
+
+const BAR: &str =
+    "no error, no miss, no wrong value; a client loses a connection when its cell restarts";
 
 /// Cells that lead something, and those of them that join later.
 const CELLS: usize = 5;
@@ -36,6 +46,16 @@ const ROUNDS: [usize; 2] = [1, 10];
 /// Clients of each cell, of which each sends up to 500 requests a second.
 const CLIENTS: usize = 2;
 const MEMORY_MIB: u64 = 64;
+/// Rings that are upgraded, in the quick and the full form.
+const UPGRADES: [usize; 2] = [1, 3];
+/// What has another version of frames and of commands.
+const NEXT: &str = "next-version";
+/// How long that may take to build.
+const BUILD_MAX: Duration = Duration::from_secs(1_500);
+/// How long the cells may take to agree on its commands.
+const AGREEING: Duration = Duration::from_secs(10);
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 /// How long one order may take.
 const RESTART_MAX: Duration = Duration::from_secs(300);
 
@@ -53,18 +73,98 @@ struct Run {
 }
 
 fn restart(lab: &Lab) -> Result<Measured> {
-    let given = Given { flags: "--allow-shutdown".to_owned(), spares: SPARES, ..Given::default() };
-    let ring = Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?;
-    for cell in 1..=SPARES {
-        order(lab, &ring, &["divide", &cell.to_string()])?;
-    }
-    let mut clients: Vec<_> = (0..CELLS * CLIENTS).map(|nth| LoadClient::new(nth as u64)).collect();
-    let rounds = lab.form(ROUNDS);
-    let mut run = Run { closed: vec![0; clients.len()], ..Run::default() };
+    let (ring, rounds) = (five(lab, None)?, lab.form(ROUNDS));
+    let (mut clients, mut run) = (clients(), Run::default());
     for round in 0..rounds {
         lab.detail(&format!("round {}", round + 1));
         round_of(lab, &ring, &mut clients, &mut run)?;
     }
+    check(&ring, &clients, &mut run)?;
+    ring.stop()?;
+    Ok(judge(&run, rounds))
+}
+
+/// Each ring is upgraded once: there is no way back.
+fn upgrade(lab: &Lab) -> Result<Measured> {
+    let (next, rounds) = (next_build(lab)?, lab.form(UPGRADES));
+    let program = lab.folder().join("upgraded");
+    let mut run = Run::default();
+    for round in 0..rounds {
+        lab.detail(&format!("ring {}", round + 1));
+        put(&lab.volvox()?, &program)?;
+        let (ring, mut clients) = (five(lab, Some(program.clone()))?, clients());
+        let before = edition(&ring)?;
+        put(&next, &program)?;
+        round_of(lab, &ring, &mut clients, &mut run)?;
+        until(&ring, before + 1)?;
+        check(&ring, &clients, &mut run)?;
+        ring.stop()?;
+    }
+    Ok(judge(&run, rounds))
+}
+
+/// Our binary with one version more.
+fn next_build(lab: &Lab) -> Result<PathBuf> {
+    lab.detail("build the next version");
+    let folder = lab.repo().path("target/next");
+    let build = ["build", "--release", "--package", "volvox", "--locked", "--features", NEXT];
+    let build = Exec::new("cargo").args(build).arg("--target-dir").arg(&folder);
+    build.cwd(lab.repo().root()).capture(BUILD_MAX)?;
+    Ok(folder.join("release/volvox"))
+}
+
+/// Puts a program in the place of one that may run.
+fn put(program: &Path, place: &Path) -> Result<()> {
+    let new = place.with_extension("new");
+    fs::copy(program, &new).with_context(|| format!("copy {}", program.display()))?;
+    fs::rename(&new, place).with_context(|| format!("put {}", place.display()))
+}
+
+/// The lowest edition of commands that a cell of the ring uses, or understands.
+fn edition(ring: &Ring) -> Result<u16> {
+    let mut lowest = u16::MAX;
+    for cell in ring.cells() {
+        let stats = Client::connect(cell.address)?.stats_of("stats ring")?;
+        let is_one = |name: &str| name == "edition" || name.ends_with(":edition");
+        for (_, value) in stats.iter().filter(|(name, _)| is_one(name)) {
+            lowest = lowest.min(value.parse().with_context(|| format!("edition {value:?}"))?);
+        }
+    }
+    Ok(lowest)
+}
+
+/// Waits until all cells use the commands of this edition.
+fn until(ring: &Ring, wanted: u16) -> Result<()> {
+    let begun = Instant::now();
+    loop {
+        let used = edition(ring)?;
+        if used >= wanted {
+            return Ok(());
+        }
+        if begun.elapsed() >= AGREEING {
+            bail!("commands of edition {used} are used, not {wanted}");
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// A ring of five cells that lead something.
+fn five(lab: &Lab, program: Option<PathBuf>) -> Result<Ring> {
+    let flags = "--allow-shutdown".to_owned();
+    let given = Given { flags, spares: SPARES, program, ..Given::default() };
+    let ring = Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?;
+    for cell in 1..=SPARES {
+        order(lab, &ring, &["divide", &cell.to_string()])?;
+    }
+    Ok(ring)
+}
+
+fn clients() -> Vec<LoadClient> {
+    (0..CELLS * CLIENTS).map(|nth| LoadClient::new(nth as u64)).collect()
+}
+
+/// Reads every key, and looks at who leads what.
+fn check(ring: &Ring, clients: &[LoadClient], run: &mut Run) -> Result<()> {
     for (nth, client) in clients.iter().enumerate() {
         let found = client.check(ring.cells()[(nth + 1) % CELLS].address)?;
         run.wrong.extend(found.into_iter().filter(|ended| *ended != Ended::Well));
@@ -76,9 +176,8 @@ fn restart(lab: &Lab) -> Result<Measured> {
     if !leads(&map) {
         bail!("not each cell leads something again: {:?}", map.ranges);
     }
-    run.losses = map.losses;
-    ring.stop()?;
-    Ok(judge(&run, rounds))
+    run.losses += map.losses;
+    Ok(())
 }
 
 fn round_of(lab: &Lab, ring: &Ring, clients: &mut [LoadClient], run: &mut Run) -> Result<()> {
@@ -94,6 +193,7 @@ fn round_of(lab: &Lab, ring: &Ring, clients: &mut [LoadClient], run: &mut Run) -
         let seen: Vec<_> = loads.into_iter().map(|it| it.join().unwrap_or_default()).collect();
         (took, seen)
     });
+    run.closed.resize(clients.len(), 0);
     for (seen, closed) in seen.iter().zip(&mut run.closed) {
         *closed += seen.iter().filter(|one| one.ended == Ended::Closed).count();
     }

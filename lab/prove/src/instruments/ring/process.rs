@@ -40,6 +40,8 @@ pub struct Given {
     pub spares: u16,
     /// Variables of their environment.
     pub environment: Vec<(&'static str, String)>,
+    /// The program; `None`: our binary.
+    pub program: Option<PathBuf>,
 }
 
 impl Ring {
@@ -66,7 +68,8 @@ impl Ring {
         let launch = cores.into_iter().fold(launch, Launch::cores);
         let variables = given.environment.iter();
         let launch = variables.fold(launch, |launch, (name, value)| launch.env(name, value));
-        let volvox = lab.volvox()?.display().to_string();
+        let program = given.program.clone().map_or_else(|| lab.volvox(), Ok)?;
+        let volvox = program.display().to_string();
         let directory = lab.folder().join("ring");
         if directory.is_dir() {
             fs::remove_dir_all(&directory).context("empty the directory of the ring")?;
