@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::ctl::{Balance, Division, Leave, Question, Restart, Wanted};
+use crate::ctl::{Balance, Division, Leave, Movement, Question, Restart, Wanted};
 
 /// The longest time-out and the longest pause, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
@@ -88,6 +88,9 @@ enum CtlCommand {
         /// The number of the cell
         #[arg(value_parser = number)]
         cell: u32,
+        /// Also where the memory of the cell would be short, and items would be evicted
+        #[arg(long)]
+        force: bool,
         /// How long to wait, also until a copy is there that the range lacks
         #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
         wait: Duration,
@@ -106,6 +109,9 @@ enum CtlCommand {
         /// The cell that is to lead one half; without it one that has no part in any range
         #[arg(long, value_name = "CELL", value_parser = number)]
         to: Option<u32>,
+        /// Also where the memory of that cell would be short, and items would be evicted
+        #[arg(long)]
+        force: bool,
         /// How long to wait; after that the order stands
         #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
         wait: Duration,
@@ -122,6 +128,9 @@ enum CtlCommand {
         /// Only show the steps
         #[arg(long)]
         dry_run: bool,
+        /// Also steps after which the memory of a cell would be short, and items be evicted
+        #[arg(long)]
+        force: bool,
         /// How long to wait for all of it; what was ordered stands after that
         #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
         wait: Duration,
@@ -305,12 +314,14 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::WhoHas { keys, hex } => Question::WhoHas { keys, are_hex: hex },
             CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
             CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },
-            CtlCommand::Move { range, cell, wait } => Question::Move { range, cell, wait },
-            CtlCommand::Divide { cell, range, to, wait } => {
-                Question::Divide(Division { cell, range, to, wait })
+            CtlCommand::Move { range, cell, force: is_forced, wait } => {
+                Question::Move(Movement { range, cell, is_forced, wait })
             }
-            CtlCommand::Balance { all: takes_spares, dry_run: is_dry, wait } => {
-                Question::Balance(Balance { takes_spares, is_dry, wait })
+            CtlCommand::Divide { cell, range, to, force: is_forced, wait } => {
+                Question::Divide(Division { cell, range, to, is_forced, wait })
+            }
+            CtlCommand::Balance { all: takes_spares, dry_run: is_dry, force: is_forced, wait } => {
+                Question::Balance(Balance { takes_spares, is_dry, is_forced, wait })
             }
             CtlCommand::Remove { cell, wait } => Question::Remove { cell, wait },
             CtlCommand::Ops => Question::Operations,

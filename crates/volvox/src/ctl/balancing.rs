@@ -5,6 +5,7 @@
 //! evenly by the ring itself. Each step is an order that stands by itself: where `ctl` ends, what
 //! was done stays, and the same command goes on.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write;
 use std::thread::sleep;
@@ -15,6 +16,7 @@ use serde_json::json;
 
 use super::dividing;
 use super::interrupt::Interrupt;
+use super::loss::check_room;
 use super::map::{Map, Member, Range};
 use super::moving;
 use super::ops::operations;
@@ -56,6 +58,7 @@ pub(super) fn balance(
     let (mut shown, interrupt) = (Shown::default(), Interrupt::watch()?);
     let mut ring = Watched::new(survey, None, wanted);
     let mut planned = balance.is_dry.then(|| survey.map.clone());
+    let mut gained = BTreeMap::new();
     for nth in 0..STEPS_MAX {
         let map = match &planned {
             Some(map) => map.clone(),
@@ -65,19 +68,15 @@ pub(super) fn balance(
         if cells.len() < 2 {
             return Err("fewer than two cells could lead something: see ctl ring".into());
         }
-        let Some(step) = next(&map, &cells) else {
-            let [least, most] = ends(&map, &cells);
-            let (steps, is_even) = (plural(nth, "step"), most - least <= slack(&map, &cells));
-            let line = match (wanted.json, is_even) {
-                (true, _) => {
-                    json!({ "least": least, "most": most, "steps": nth, "is_even": is_even })
-                        .to_string()
-                }
-                (false, true) => format!("each cell leads {least} to {most} slices, after {steps}"),
-                (false, false) => {
-                    format!("cells lead {least} to {most} slices, and no step makes them more even")
-                }
-            };
+        let fresh = match (&planned, nth) {
+            // Where none answers now, what all have said before counts.
+            (None, 1..) => Survey::take(&wanted.servers, wanted.timeout).ok(),
+            _ => None,
+        };
+        let of = fresh.as_ref().unwrap_or(survey);
+        let may = |step: &Step| balance.is_forced || step.has_room(of, &map, &gained);
+        let Some(step) = next(&map, &cells, may) else {
+            let (line, is_even) = ended((&map, &cells), nth, wanted.json);
             writeln!(out, "{line}")?;
             return Ok(u8::from(!is_even));
         };
@@ -88,7 +87,10 @@ pub(super) fn balance(
         }
         let begin = Instant::now();
         match &mut planned {
-            Some(map) => step.apply(map),
+            Some(map) => {
+                *gained.entry(step.to).or_default() += step.gains(map);
+                step.apply(map);
+            }
             None => {
                 shown.show(&format!("{step}"));
                 let left = balance.wait.saturating_sub(start.elapsed());
@@ -108,6 +110,28 @@ pub(super) fn balance(
         out.flush()?;
     }
     Err(format!("it is not even after {STEPS_MAX} steps").into())
+}
+
+/// What has come of it after this number of steps, and whether the cells are even.
+fn ended((map, cells): (&Map, &[u32]), steps: usize, as_json: bool) -> (String, bool) {
+    let [least, most] = ends(map, cells);
+    let is_even = most - least <= slack(map, cells);
+    let line = match (as_json, is_even) {
+        (true, _) => {
+            json!({ "least": least, "most": most, "steps": steps, "is_even": is_even }).to_string()
+        }
+        (false, true) => {
+            format!("each cell leads {least} to {most} slices, after {}", plural(steps, "step"))
+        }
+        (false, false) => {
+            let why = match next(map, cells, |_| true) {
+                Some(_) => "memory would be short after any further step: see --force",
+                None => "no step makes them more even",
+            };
+            format!("cells lead {least} to {most} slices, and {why}")
+        }
+    };
+    (line, is_even)
 }
 
 /// The cells that answered, are heard, stay, and have a part in something, or may get one.
@@ -161,10 +185,10 @@ fn slack(map: &Map, cells: &[u32]) -> usize {
     mean(map, cells) / SLACK
 }
 
-/// The next step, from the cell that leads the most to the one that leads the fewest, if there is
-/// one between these two; else between others. Each makes two cells more even by a part of the
+/// The next step that may be done, from the cell that leads the most to the one that leads the
+/// fewest, if there is one between these two; else between others. Each makes two cells more even by a part of the
 /// slack at least, so they come to an end.
-fn next(map: &Map, cells: &[u32]) -> Option<Step> {
+fn next(map: &Map, cells: &[u32], may: impl Fn(&Step) -> bool) -> Option<Step> {
     let (mean, slack) = (mean(map, cells), slack(map, cells));
     let mut by_slices: Vec<_> = cells.iter().map(|cell| (led(map, *cell), *cell)).collect();
     by_slices.sort_unstable();
@@ -178,7 +202,7 @@ fn next(map: &Map, cells: &[u32]) -> Option<Step> {
         // What one of both has too much, or lacks: it is even then.
         let wanted = most.saturating_sub(mean).min(mean.saturating_sub(least));
         let wanted = if wanted * 2 > slack { wanted } else { gap / 2 };
-        between(map, (from, to), (wanted, gap), slack)
+        between(map, (from, to), (wanted, gap), slack).filter(&may)
     })
 }
 
@@ -250,6 +274,20 @@ impl Step {
         }
     }
 
+    /// The slices that its cell has more of afterwards, as primary or copy: of a range that is
+    /// divided it gets a copy of the other part, too.
+    fn gains(&self, map: &Map) -> usize {
+        let gets = |it: &&Range| it.id == self.range && !it.has(self.to);
+        map.ranges.iter().find(gets).map_or(0, Range::slices)
+    }
+
+    /// Whether its cell has room for that, where cells have `gained` slices by earlier steps that
+    /// were only shown.
+    fn has_room(&self, survey: &Survey, map: &Map, gained: &BTreeMap<u32, usize>) -> bool {
+        let (gains, earlier) = (self.gains(map), gained.get(&self.to).copied().unwrap_or(0));
+        gains == 0 || check_room(survey, self.to, earlier + gains).is_ok()
+    }
+
     /// What the map would be.
     fn apply(self, map: &mut Map) {
         let Some(range) = map.ranges.iter_mut().find(|it| it.id == self.range) else { return };
@@ -303,7 +341,7 @@ mod tests {
     /// Steps until it is even.
     fn steps(mut map: Map, cells: &[u32]) -> Vec<Step> {
         let mut all = Vec::new();
-        while let Some(step) = next(&map, cells) {
+        while let Some(step) = next(&map, cells, |_| true) {
             step.apply(&mut map);
             all.push(step);
             assert!(all.len() < 20, "{all:?}");
@@ -335,9 +373,13 @@ mod tests {
     fn a_cell_that_has_a_copy_of_all_gets_a_whole_range() {
         let most = SLICES - 1024;
         let map = ring(&[(1, most, 2), (1, 1024, 2)]);
-        let first = next(&map, &[1, 2]).expect("it is uneven");
+        let first = next(&map, &[1, 2], |_| true).expect("it is uneven");
         assert_eq!((first.slices, first.at), (most, None), "it cannot be given a part");
-        assert_eq!(next(&ring(&[(1, SLICES, 2)]), &[1, 2]), None, "nothing can be done");
+        assert_eq!(next(&map, &[1, 2], |_| false), None, "no cell has room");
+        // As a copy it has it already; another cell would get all of it, a copy included.
+        let divided = Step { to: 3, at: Some(64), ..first };
+        assert_eq!([first, divided].map(|step| step.gains(&map)), [0, most]);
+        assert_eq!(next(&ring(&[(1, SLICES, 2)]), &[1, 2], |_| true), None, "nothing can be done");
     }
 
     /// Random rings: it comes to an end, however many cells there are and whatever each leads.
@@ -365,7 +407,7 @@ mod tests {
             }
             let mut map = Map { division_step: step, ..ring(&ranges) };
             let mut steps = 0;
-            while let Some(step) = next(&map, &cells) {
+            while let Some(step) = next(&map, &cells, |_| true) {
                 let before = ends(&map, &cells);
                 assert!(step.at.is_none_or(|at| at.is_multiple_of(map.division_step)));
                 step.apply(&mut map);

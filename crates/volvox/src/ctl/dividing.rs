@@ -13,6 +13,7 @@ use base::RUN_SLICES;
 use serde_json::json;
 
 use super::interrupt::Interrupt;
+use super::loss::check_room;
 use super::map::{Map, Range};
 use super::moving::{ASK, obstacle};
 use super::progress::Shown;
@@ -54,6 +55,11 @@ pub(super) fn divide(
     let (.., answer) = survey.answers().next().expect("invariant: the first cell answers");
     let runs = |cell: u32| survey.answers().any(|(id, ..)| id == cell);
     let plan = Plan::of(&answer.map, division, runs)?;
+    // It leads one half, and has a copy of the other one.
+    let of = survey.map.ranges.iter().find(|it| it.id == plan.range);
+    if !division.is_forced {
+        check_room(survey, plan.to, of.map_or(0, Range::slices))?;
+    }
     let mut ring = Watched::new(survey, Some(division.cell), wanted);
     let start = Instant::now();
     let (lower, upper) = carry_out(&mut ring, plan, division.wait, &Interrupt::watch()?)?;
@@ -257,7 +263,7 @@ mod tests {
     }
 
     fn division(cell: u32, range: Option<u32>, to: Option<u32>) -> Division {
-        Division { cell, range, to, wait: Duration::from_secs(1) }
+        Division { cell, range, to, is_forced: false, wait: Duration::from_secs(1) }
     }
 
     #[test]

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 
 use super::map::Map;
 use super::survey::{Memory, Survey};
+use super::table::bytes;
 
 /// The part of the memory for items that they can fill, if each is short beside a segment. Cells
 /// of 64 MiB evict at 98.2 to 98.4 percent with values of 30 and 300 bytes.
@@ -55,7 +56,7 @@ pub(super) fn losses(survey: &Survey) -> BTreeMap<u32, Loss> {
 /// have ended already.
 fn loss(map: &Map, memories: &BTreeMap<u32, Memory>, ends: u32) -> Loss {
     let stays = |cell: &u32| *cell != ends && memories.contains_key(cell);
-    let (slice_bytes, index_share) = (slice_bytes(map, memories), index_share(memories));
+    let (slice_bytes, mean) = (slice_bytes(map, memories), Mean::of(memories));
     let mut loss = Loss::default();
     let mut holders: Vec<(&_, Vec<u32>)> = Vec::new();
     for range in &map.ranges {
@@ -87,12 +88,38 @@ fn loss(map: &Map, memories: &BTreeMap<u32, Memory>, ends: u32) -> Loss {
     loss.uncopied = uncopied.map(|(range, _)| range.id).collect();
     for (cell, bytes) in added {
         let memory = &memories[&cell];
-        let lacks = needs(memory, bytes, index_share) - memory.limit as f64;
+        let lacks = needs(memory, bytes, mean) - memory.limit as f64;
         if lacks > 0.0 {
             loss.lacks.insert(cell, lacks as u64);
         }
     }
     loss
+}
+
+/// The bytes that the limit of `cell` is too low by for `slices` more slices, if it is.
+fn lacks_for(
+    map: &Map,
+    memories: &BTreeMap<u32, Memory>,
+    (cell, slices): (u32, usize),
+) -> Option<u64> {
+    let memory = memories.get(&cell)?;
+    let added = slice_bytes(map, memories) * slices as f64;
+    let lacks = needs(memory, added, Mean::of(memories)) - memory.limit as f64;
+    (slices > 0 && lacks > 0.0).then_some(lacks as u64)
+}
+
+/// That `cell` has room for `slices` more slices.
+///
+/// # Errors
+/// By how much its memory would be short.
+pub(super) fn check_room(survey: &Survey, cell: u32, slices: usize) -> Result<(), String> {
+    lacks_for(&survey.map, &survey.memories(), (cell, slices)).map_or(Ok(()), |lacks| {
+        let lacks = bytes(lacks);
+        Err(format!(
+            "cell {cell}: memory would be short by {lacks}, and items would be evicted; --force \
+             does it all the same"
+        ))
+    })
 }
 
 /// The mean bytes of a slice at one of its copies.
@@ -105,20 +132,34 @@ fn slice_bytes(map: &Map, memories: &BTreeMap<u32, Memory>) -> f64 {
     bytes as f64 / held.sum::<usize>().max(1) as f64
 }
 
-/// The bytes of index for a byte of items, by what all cells have: a cell that is almost empty has
-/// the least index that there is, which says nothing about what more items need.
-fn index_share(memories: &BTreeMap<u32, Memory>) -> f64 {
-    let sum = |part: fn(&Memory) -> u64| memories.values().map(part).sum::<u64>();
-    sum(|memory| memory.index_bytes) as f64 / sum(|memory| memory.item_bytes).max(1) as f64
+/// What an item takes by what all cells have: a cell that is almost empty says nothing about what
+/// more items need.
+#[derive(Clone, Copy)]
+struct Mean {
+    /// The bytes of an item.
+    item_bytes: f64,
+    /// The bytes of index for a byte of items.
+    index_share: f64,
+}
+
+impl Mean {
+    fn of(memories: &BTreeMap<u32, Memory>) -> Self {
+        let sum = |part: fn(&Memory) -> u64| memories.values().map(part).sum::<u64>() as f64;
+        let bytes = sum(|memory| memory.item_bytes);
+        Self {
+            item_bytes: (bytes / sum(|memory| memory.items).max(1.0)).max(1.0),
+            index_share: sum(|memory| memory.index_bytes) / bytes.max(1.0),
+        }
+    }
 }
 
 /// The bytes that a cell needs to hold `added` more bytes of items.
-fn needs(memory: &Memory, added: f64, index_share: f64) -> f64 {
+fn needs(memory: &Memory, added: f64, mean: Mean) -> f64 {
     let items = memory.item_bytes as f64 + added;
-    let item = memory.item_bytes as f64 / memory.items.max(1) as f64;
+    let item = items / (memory.items as f64 + added / mean.item_bytes).max(1.0);
     // At the end of each segment is no space for one more item.
     let fill = (FILL - item / memory.segment_bytes.max(1) as f64).max(FILL_MIN);
-    let index = memory.index_bytes as f64 + added * index_share;
+    let index = memory.index_bytes as f64 + added * mean.index_share;
     items / fill + index + memory.other_bytes as f64
 }
 
@@ -175,6 +216,18 @@ mod tests {
         assert!(lacks.keys().eq([&1, &5]), "{lacks:?}");
         // A spare has space.
         assert_eq!(loss(&ring, &memories(&[40, 40, 40, 0]), 3), Loss::default());
+    }
+
+    #[test]
+    fn a_cell_has_room_for_what_it_is_to_get_or_lacks_some_bytes() {
+        let ring = map(2, &[&[1, 2], &[2, 3], &[3, 1]]);
+        // A range has 20 MiB: 60 of the 57 that fit.
+        let memories = memories(&[40, 40, 40, 0]);
+        let lacks = lacks_for(&ring, &memories, (1, 16_384 / 3)).expect("it is full");
+        assert!((3 * MIB..4 * MIB).contains(&lacks), "{lacks}");
+        for fits in [(1, 0), (1, 16_384 / 4), (4, 16_384 / 3), (9, 16_384)] {
+            assert_eq!(lacks_for(&ring, &memories, fits), None, "{fits:?}");
+        }
     }
 
     #[test]

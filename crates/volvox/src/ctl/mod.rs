@@ -64,7 +64,7 @@ use std::time::Duration;
 use style::Style;
 use survey::Survey;
 
-pub use wanted::{Balance, Division, Leave, Question, Restart, Wanted};
+pub use wanted::{Balance, Division, Leave, Movement, Question, Restart, Wanted};
 
 /// Answers a question.
 ///
@@ -111,8 +111,8 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
         Question::Remove { cell, wait } => {
             return removing::remove(&take()?, (*cell, *wait), wanted, out);
         }
-        Question::Move { range, cell, wait } => {
-            return moving::move_range(&take()?, (*range, *cell, *wait), wanted, out);
+        Question::Move(movement) => {
+            return moving::move_range(&take()?, movement, wanted, out);
         }
         Question::Divide(division) => {
             return dividing::divide(&take()?, division, wanted, out);

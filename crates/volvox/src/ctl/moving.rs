@@ -12,9 +12,10 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::interrupt::Interrupt;
+use super::loss::check_room;
 use super::map::{Map, Range};
 use super::survey::Survey;
-use super::wanted::Wanted;
+use super::wanted::{Movement, Wanted};
 use super::watched::Watched;
 
 /// How often it is looked how far it is.
@@ -22,13 +23,19 @@ const LOOK: Duration = Duration::from_millis(5);
 /// How often it is asked for again, as long as it is not in the map.
 pub(super) const ASK: Duration = Duration::from_millis(200);
 
-/// Has `cell` lead `range`, and waits for that so long.
+/// Has a cell lead a range, and waits for that.
 pub(super) fn move_range(
     survey: &Survey,
-    (range, cell, wait): (u32, u32, Duration),
+    movement: &Movement,
     wanted: &Wanted,
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
+    let Movement { range, cell, is_forced, wait } = *movement;
+    let gets = |it: &&Range| it.id == range && !it.has(cell);
+    let gets = survey.map.ranges.iter().find(gets).map_or(0, Range::slices);
+    if !is_forced {
+        check_room(survey, cell, gets)?;
+    }
     let mut ring = Watched::new(survey, None, wanted);
     let (now, took) = carry_out(&mut ring, (range, cell, wait), &Interrupt::watch()?)?;
     writeln!(out, "{}", moved(&now, took, wanted.json))?;

@@ -123,6 +123,7 @@ mod tests {
         };
         assert!(obstacle(&map, 1, 99).is_some_and(|(why, _)| why.contains("started again")));
         has(&map, 2, "it runs: volvox ctl absorb 2 && volvox ctl stop 2 first", true);
+        map.ranges[0].copies.push(1);
         has(&map, 1, "volvox ctl absorb 1 first", false);
         for range in &mut map.ranges {
             range.copies.retain(|cell| *cell != 1);

@@ -11,6 +11,21 @@ pub struct Division {
     pub range: Option<u32>,
     /// Who is to lead one half. `None`: a cell that has no part in any range.
     pub to: Option<u32>,
+    /// Whether that is done where its memory would be short.
+    pub is_forced: bool,
+    /// How long it is waited for.
+    pub wait: Duration,
+}
+
+/// That a cell becomes the primary of a range.
+#[derive(Clone, Copy, Debug)]
+pub struct Movement {
+    /// The range.
+    pub range: u32,
+    /// The cell.
+    pub cell: u32,
+    /// Whether that is done where its memory would be short.
+    pub is_forced: bool,
     /// How long it is waited for.
     pub wait: Duration,
 }
@@ -48,6 +63,8 @@ pub struct Balance {
     pub takes_spares: bool,
     /// Whether the steps are only shown.
     pub is_dry: bool,
+    /// Whether cells get something where their memory would be short.
+    pub is_forced: bool,
     /// How long all of it is waited for.
     pub wait: Duration,
 }
@@ -97,14 +114,7 @@ pub enum Question {
         is_certain: bool,
     },
     /// That a cell becomes the primary of a range.
-    Move {
-        /// The range.
-        range: u32,
-        /// The cell.
-        cell: u32,
-        /// How long to wait until it is.
-        wait: Duration,
-    },
+    Move(Movement),
     /// That a range becomes two, of which a spare leads one.
     Divide(Division),
     /// What is under way.

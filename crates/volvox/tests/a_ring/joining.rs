@@ -92,3 +92,30 @@ fn a_cell_that_waits_for_voters_says_for_whom_and_all_are_given_time_to_start() 
     (0..3).filter(|cell| *cell != 1).for_each(|cell| ring.start(cell));
     ring.until(1, &["voters 1,2,3", "ranges_short_of_copies 0"]);
 }
+
+#[test]
+fn a_spare_that_lacks_memory_is_given_nothing_unless_it_is_forced() {
+    let (mut ring, spare) = (Cells::plan("small-spare", 3, &[]), 2);
+    (0..3).for_each(|cell| ring.set(cell, "--ring-cells", Some("2")));
+    ring.set(spare, "--memory-limit", Some("24MiB"));
+    ring.start(0);
+    ring.until(0, &["cells_wanted 2"]);
+    ring.start(1);
+    ring.until(0, &["ranges_short_of_copies 0", "cell:2:heard yes"]);
+    ring.start(spare);
+    ring.until(0, &["cell:3:heard yes"]);
+    let (mut client, value) = (Client::connect(ring.clients(0)), "x".repeat(200_000));
+    for key in 0..150 {
+        let stored = client.ask(&format!("set key-{key} 0 0 {}\r\n{value}\r\n", value.len()));
+        assert_eq!(stored, "STORED");
+    }
+    for words in [&["divide", "1"][..], &["move", "1", "3"]] {
+        let (code, said) = ring.ctl(0, words);
+        let wanted = "cell 3: memory would be short by ";
+        assert!(code == 1 && said.contains(wanted) && said.contains("--force"), "{code} {said}");
+    }
+    let (code, said) = ring.ctl(0, &["balance", "--all"]);
+    assert!(code == 1 && said.contains("memory would be short after any further step"), "{said}");
+    let (code, said) = ring.ctl(0, &["divide", "1", "--force"]);
+    assert!(code == 0 && said.contains("divided in"), "{code} {said}");
+}
