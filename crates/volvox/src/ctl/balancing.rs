@@ -186,8 +186,8 @@ fn slack(map: &Map, cells: &[u32]) -> usize {
 }
 
 /// The next step that may be done, from the cell that leads the most to the one that leads the
-/// fewest, if there is one between these two; else between others. Each makes two cells more even by a part of the
-/// slack at least, so they come to an end.
+/// fewest, if there is one between these two; else between others. Each makes two cells more even
+/// by a part of the slack at least, so they come to an end.
 fn next(map: &Map, cells: &[u32], may: impl Fn(&Step) -> bool) -> Option<Step> {
     let (mean, slack) = (mean(map, cells), slack(map, cells));
     let mut by_slices: Vec<_> = cells.iter().map(|cell| (led(map, *cell), *cell)).collect();
