@@ -34,6 +34,16 @@ const RETRY_NS: u64 = 10_000_000;
 /// How long it takes at most until a process that could not start is started again.
 const RESTART_NS: u64 = 500_000_000;
 
+/// Messages that a cell has sent to others, whether or not they have arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub(crate) heartbeats: u64,
+    /// On links: requests, replies, changes and what acknowledges them.
+    pub(crate) on_links: u64,
+    /// Questions for a newer map, and answers to them.
+    pub(crate) maps: u64,
+}
+
 /// All cells, and what lies between them.
 pub(crate) struct Cells {
     pub(crate) machines: Vec<Machine>,
@@ -61,6 +71,8 @@ pub(crate) struct Cells {
     pub(crate) fragile: Option<Life>,
     /// Disks are lost also where nobody else has what was promised.
     pub(crate) loses_all: bool,
+    /// By cell, what it has sent to others.
+    pub(crate) sent: Vec<Sent>,
     pub(crate) fault: Option<String>,
 }
 
@@ -80,8 +92,9 @@ impl Cells {
             let process = process.expect("invariant: nothing fails yet");
             Machine::new(process, (shape, clock, below), known.clone())
         };
-        let machines = machines.into_iter().enumerate().map(machine).collect();
+        let machines: Vec<_> = machines.into_iter().enumerate().map(machine).collect();
         Self {
+            sent: vec![Sent::default(); machines.len()],
             machines,
             net,
             coordinator,
@@ -350,6 +363,8 @@ impl Cells {
                     format!("  cell {} sends {} bytes on {pipe}", life.cell + 1, bytes.len())
                 });
                 if let Some(side) = self.net.side(pipe, own) {
+                    let to = self.net.pipes[&pipe].parties[1 - side];
+                    self.sent[life.cell].on_links += u64::from(matches!(to, Party::Cell(_)));
                     self.net.send(pipe, side, Chunk::Data(bytes), scene);
                 }
             }
@@ -430,6 +445,7 @@ impl Cells {
     }
 
     fn send_beat(&mut self, from: Life, to: usize, heartbeat: Heartbeat, scene: &mut Scene) {
+        self.sent[from.cell].heartbeats += 1;
         if scene.dice.per_mille(self.beats_lost) {
             return;
         }
@@ -569,7 +585,9 @@ impl Cells {
             && !self.net.is_control_blocked(from, life.cell);
         let version = self.machines[from].known.version;
         scene.say(|| format!("  cell {} asks cell {} for map {version}", life.cell + 1, from + 1));
+        self.sent[life.cell].maps += 1;
         if is_whole && self.machines[from].process.is_some() {
+            self.sent[from].maps += 1;
             let there_ns = self.net.delay_ns(life.cell, from, scene);
             let back_ns = self.net.delay_ns(from, life.cell, scene);
             scene.after(there_ns + back_ns, Event::MapFetched(life.cell, version));

@@ -25,6 +25,9 @@
 //! machine that goes off keeps what its disk was given; wrong clocks, since journals keep the time;
 //! outages that fill a journal; and what comes between two calls of one step of the flusher.
 //!
+//! Rings of many cells are simulated too, without faults: what divisions take that come together,
+//! and what cells send each other while nothing goes on.
+//!
 //! Not modelled: what two threads do to each other inside a step; the agreement of the coordinator
 //! itself; memory that is short; cells that join. Not checked: what is made again after a
 //! loss, see `history`; what keys of forgiven ranges have; the order of answers that wait for no
@@ -56,7 +59,9 @@
 //! | `faults` | `cells`, `coordinator`, `losing`, `machine`, `scene` | what goes wrong, and when |
 //! | `interrupted` | `dice`, `faults`, `scene` | which steps of operations were under way when faults came |
 //! | `operator` | `cells`, `coordinator`, `dice`, `scene` | who has ranges handed over, and cells leave |
-//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `interrupted`, `linear`, `losing`, `machine`, `net`, `operator`, `process`, `scene`, `trace` | one run, and what must be true of it |
+//! | `ordinary` | `cells`, `client`, `history`, `scene` | what happens in each run in one way |
+//! | `many` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `history`, `machine`, `net`, `ordinary`, `scene`, `trace` | rings of many cells without faults |
+//! | `world` | `cell`, `cells`, `checks`, `client`, `clock`, `coordinator`, `dice`, `faults`, `below`, `history`, `interrupted`, `linear`, `losing`, `machine`, `net`, `operator`, `ordinary`, `process`, `scene`, `trace` | one run, and what must be true of it |
 #![forbid(unsafe_code)]
 
 mod below;
@@ -74,8 +79,10 @@ mod interrupted;
 mod linear;
 mod losing;
 mod machine;
+mod many;
 mod net;
 mod operator;
+mod ordinary;
 mod outside;
 mod process;
 mod scene;
@@ -87,4 +94,5 @@ mod world;
 
 pub use faults::{BELOW, KINDS, Kind};
 pub use interrupted::{Interrupted, STEPS, Step};
+pub use many::{Divided, Divisions, Many, Steady, divisions, steady};
 pub use world::{Report, Wanted, run};

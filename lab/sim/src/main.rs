@@ -1,8 +1,9 @@
 //! `sim SEED` replays one run; `sim --seeds A..B` runs many, and reports those that fail.
+//! `sim SEED --cells N` simulates a ring of N cells without faults.
 #![forbid(unsafe_code)]
 
 use clap::Parser;
-use sim::{BELOW, Interrupted, KINDS, Kind, STEPS};
+use sim::{BELOW, Divided, Divisions, Interrupted, KINDS, Kind, Many, STEPS, Steady};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -28,6 +29,22 @@ struct Cli {
     /// Each cell is above a tier, with a journal on a disk of its own, and all share a bucket.
     #[arg(long)]
     tier: bool,
+    /// A ring of this number of cells without faults: print what they send each other in a second
+    /// while nothing goes on. What divisions take is printed where some are wanted.
+    #[arg(long, conflicts_with_all = ["seeds", "minutes", "tier", "trace"])]
+    cells: Option<usize>,
+    /// Of these cells, how many lead nothing in the beginning.
+    #[arg(long, default_value_t = 0, requires = "cells")]
+    spares: usize,
+    /// Divide this number of ranges, each for a spare.
+    #[arg(long, requires = "cells")]
+    divide: Option<usize>,
+    /// Divide each range once the ring is healthy with those before; without it all at once.
+    #[arg(long, requires = "divide")]
+    in_sequence: bool,
+    /// How long the agreement decides one command then, in microseconds.
+    #[arg(long, default_value_t = 0, requires = "divide")]
+    decides_us: u64,
 }
 
 impl Cli {
@@ -44,6 +61,9 @@ fn range(text: &str) -> Result<(u64, u64), String> {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    if let Some(cells) = cli.cells {
+        return many(&cli, Many { cells, spares: cli.spares.min(cells) });
+    }
     let (from, until) = match (cli.seeds, cli.seed) {
         (Some(seeds), _) => seeds,
         (None, Some(seed)) => return one(seed, cli.wanted()),
@@ -97,6 +117,35 @@ fn main() -> ExitCode {
         println!("during {step:?}: {}", kinds.map(count).collect::<Vec<_>>().join(", "));
     }
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// A ring of many cells. Prints one line of JSON.
+fn many(cli: &Cli, many: Many) -> ExitCode {
+    let seed = cli.seed.unwrap_or(0);
+    let said = match cli.divide {
+        Some(count) => {
+            let (in_sequence, decides_ns) = (cli.in_sequence, cli.decides_us * 1000);
+            let said = sim::divisions(seed, many, Divisions { count, in_sequence, decides_ns });
+            said.map(|Divided { took_ns, commands, keys }| {
+                format!(r#"{{"took_ns": {took_ns}, "commands": {commands}, "keys": {keys}}}"#)
+            })
+        }
+        None => sim::steady(seed, many).map(|Steady { heartbeats, on_links, maps }| {
+            format!(
+                r#"{{"heartbeats": {heartbeats:?}, "on_links": {on_links:?}, "maps": {maps:?}}}"#
+            )
+        }),
+    };
+    match said {
+        Ok(said) => {
+            println!("{said}");
+            ExitCode::SUCCESS
+        }
+        Err(fault) => {
+            eprintln!("seed {seed}: {fault}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 fn one(seed: u64, wanted: sim::Wanted) -> ExitCode {

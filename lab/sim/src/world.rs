@@ -31,6 +31,7 @@ use crate::losing;
 use crate::machine::{Machine, started};
 use crate::net::Net;
 use crate::operator::Operator;
+use crate::ordinary;
 use crate::process::Process;
 use crate::scene::{Event, Life, Scene, cell_id, index_of};
 use crate::trace::Trace;
@@ -333,6 +334,9 @@ impl World {
 
     fn happens(&mut self, event: Event) {
         let Self { scene, cells, clients, history, faults, .. } = self;
+        let Some(event) = ordinary::happens(event, cells, (clients, history), scene) else {
+            return;
+        };
         match event {
             Event::Worker(life, worker) => {
                 cells.step_worker(life, worker, scene);
@@ -345,7 +349,6 @@ impl World {
                 checks::leases(cells, life, scene);
                 self.check_new_primary(life);
             }
-            Event::Tier(life, thread) => cells.step_tier(life, thread, scene),
             Event::Tick(life) => {
                 cells.step_member(life, None, scene);
                 checks::leases(cells, life, scene);
@@ -354,25 +357,11 @@ impl World {
                 cells.step_member(life, Some(*event), scene);
                 checks::leases(cells, life, scene);
             }
-            Event::Beat(from, to, heartbeat) => cells.arrive_beat(from, to, heartbeat, scene),
-            Event::Redial(from, life) => cells.redial(from, life, scene),
-            Event::Deliver(pipe, side) => cells.deliver((pipe, side), clients, history, scene),
-            Event::Dial(dial) => cells.dial(dial, scene),
-            Event::Client(client) => {
-                clients[client].step(cells.machines.len(), &mut cells.net, history, scene);
-            }
-            Event::ClientDials(client, cell) => {
-                cells.accept_client(&mut clients[client], client, cell, scene);
-            }
             Event::Propose(call, command) => {
                 checks::stopped(cells, &command, scene);
                 faults::stop_deposed(cells, &command, scene);
                 cells.coordinator.apply(call, *command, history, scene);
             }
-            Event::Answer(call, outcome) => cells.answer(call, outcome, scene),
-            Event::MapComes(cell, version) => cells.take_map(cell, version, scene),
-            Event::MapFetched(cell, version) => cells.take_any_map(cell, version, scene),
-            Event::Start(life) => cells.say_started(life, scene),
             Event::Fault | Event::Interrupt => {
                 let map = cells.coordinator.map().clone();
                 let came = match event {
@@ -400,6 +389,8 @@ impl World {
                 scene.after(SECOND, Event::Look);
             }
             Event::Look => self.look(),
+            // The others have happened.
+            _ => {}
         }
     }
 

@@ -10,3 +10,4 @@ mod conformance;
 mod faults;
 mod in_simulated_time;
 mod recovery;
+mod steady;

@@ -19,6 +19,7 @@
 //! | `retries` | nothing | what has come of requests that may be asked again |
 //! | `copies` | `reason`, `retries` | both ends of what is copied |
 //! | `routes` | `granted`, `terms` | where requests go, by one map |
+//! | `routes_of_map` | `granted`, `routes`, `terms` | the same, for measurements |
 //! | `cell` | `copies`, `copy_reads`, `flushed`, `granted`, `history`, `job`, `journal_waits`, `retries`, `routes`, `terms` | what all workers share |
 //! | `written_back` | `cell`, `copies` | what copies are to know of what was written back |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
@@ -57,6 +58,7 @@ mod report;
 mod requests;
 mod retries;
 mod routes;
+mod routes_of_map;
 mod terms;
 #[cfg(test)]
 mod testing;
@@ -70,4 +72,5 @@ pub use copy_reads::{AGE_MS_MAX, CopyReads};
 pub use handler::RingService;
 pub use keeping::Keeper;
 pub use links::{Link, RingConnection};
+pub use routes_of_map::RoutesOfMap;
 pub use written_back::WrittenBackEntries;

@@ -142,8 +142,18 @@ pub(super) fn bench<T: DeserializeOwned>(
     words: &[&str],
     longest: Duration,
 ) -> Result<T> {
+    bench_of(lab, ("engine", name), words, longest)
+}
+
+/// The same of any package.
+pub(super) fn bench_of<T: DeserializeOwned>(
+    lab: &Lab,
+    (package, name): (&str, &str),
+    words: &[&str],
+    longest: Duration,
+) -> Result<T> {
     lab.detail(&format!("building the bench {name}"));
-    let bench = ["bench", "--quiet", "--locked", "--package", "engine", "--bench", name];
+    let bench = ["bench", "--quiet", "--locked", "--package", package, "--bench", name];
     let cargo = || Exec::new("cargo").args(bench).cwd(lab.repo().root());
     cargo().arg("--no-run").capture(BUILD_MAX)?;
     lab.detail(&format!("running the bench {name}"));

@@ -56,8 +56,14 @@ pub fn join(token: u64) -> Command {
 
 /// A map of three cells, each the primary of a range with one copy.
 pub fn formed() -> Map {
-    let mut map = Map::new(RING, 3, 2);
-    (1..=3).for_each(|token| assert!(matches!(map.apply(&join(token)), Verdict::Applied { .. })));
+    formed_of(3)
+}
+
+/// The same of this number of cells.
+pub fn formed_of(cells: u32) -> Map {
+    let mut map = Map::new(RING, cells, 2);
+    let mut joins = (1..=u64::from(cells)).map(join);
+    assert!(joins.all(|join| matches!(map.apply(&join), Verdict::Applied { .. })));
     map
 }
 
@@ -69,6 +75,11 @@ pub fn stamp(map: &Arc<Map>) -> Stamp {
 impl Cells {
     /// Cell 1 alone, with a map of three cells.
     pub async fn founded() -> Self {
+        Self::founded_with(formed()).await
+    }
+
+    /// Cell 1 alone, with this map.
+    pub async fn founded_with(map: Map) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("quorum-cells-{}-{number}", std::process::id());
@@ -80,7 +91,7 @@ impl Cells {
         let first = CellId(1);
         let directory = Directory::open(&cells.path(first), 1).unwrap();
         let wire = cells.net.wire(first);
-        let member = Quorum::found(directory, first, formed(), wire).await.unwrap();
+        let member = Quorum::found(directory, first, map, wire).await.unwrap();
         cells.runs(first, member);
         cells
     }

@@ -15,6 +15,8 @@ struct State {
     cells: BTreeMap<CellId, Weak<Member>>,
     /// Nothing passes from the first to the second.
     cut: BTreeSet<(CellId, CellId)>,
+    /// By cell, how many calls and answers it has sent.
+    sent: BTreeMap<CellId, u64>,
 }
 
 /// What one cell has of the net.
@@ -54,6 +56,15 @@ impl Net {
         self.0.lock().unwrap().cut.clear();
     }
 
+    /// By cell, how many calls and answers it has sent.
+    pub fn sent(&self) -> BTreeMap<CellId, u64> {
+        self.0.lock().unwrap().sent.clone()
+    }
+
+    fn sends(&self, from: CellId) {
+        *self.0.lock().unwrap().sent.entry(from).or_default() += 1;
+    }
+
     fn is_cut(&self, from: CellId, to: CellId) -> bool {
         self.0.lock().unwrap().cut.contains(&(from, to))
     }
@@ -62,6 +73,7 @@ impl Net {
 impl Transport for Wire {
     async fn call(&self, to: CellId, body: Vec<u8>) -> Result<Vec<u8>, Unreachable> {
         let from = self.from;
+        self.net.sends(from);
         if self.net.is_cut(from, to) {
             return std::future::pending().await;
         }
@@ -70,6 +82,7 @@ impl Transport for Wire {
         // What has arrived goes on, whether the caller still waits or not.
         let answer = tokio::spawn(async move { member.handle(from, &body).await });
         let answer = answer.await.map_err(|_| Unreachable::NoAnswer)?;
+        self.net.sends(to);
         if self.net.is_cut(to, from) {
             return std::future::pending().await;
         }

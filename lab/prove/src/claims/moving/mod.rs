@@ -7,6 +7,7 @@ pub mod kills;
 pub mod pause;
 pub mod restarting;
 pub mod rules;
+pub mod scale;
 pub mod simulator;
 
 use crate::claim::Claim;
@@ -21,4 +22,5 @@ pub const THEMES: &[&[Claim]] = &[
     rules::CLAIMS,
     discovery::CLAIMS,
     copies::CLAIMS,
+    scale::CLAIMS,
 ];

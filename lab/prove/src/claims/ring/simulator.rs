@@ -67,20 +67,25 @@ pub(in crate::claims) fn outcome(said: &Said) -> (bool, &str) {
     (said.status.success(), said.output.as_str())
 }
 
-/// What the simulator says of `seeds`, of which each core runs a part.
-pub(in crate::claims) fn said(lab: &Lab, seeds: Range<u64>, options: &[&str]) -> Result<Vec<Said>> {
+/// The command that runs the simulator, which it builds first.
+pub(in crate::claims) fn built(lab: &Lab) -> Result<Exec> {
     let cargo = Exec::new("cargo").cwd(lab.repo().root());
     lab.detail("build");
     // Optimised without the long link of a release.
     let build = ["build", "--quiet", "--package", "sim"];
     cargo.clone().args(build).capture(BUILD_MAX)?;
+    Ok(cargo.args(["run", "--quiet", "--package", "sim", "--"]))
+}
+
+/// What the simulator says of `seeds`, of which each core runs a part.
+pub(in crate::claims) fn said(lab: &Lab, seeds: Range<u64>, options: &[&str]) -> Result<Vec<Said>> {
+    let sim = built(lab)?;
     let count = seeds.end - seeds.start;
     let parts = (lab.cores().count().max(1) as u64).min(count);
     let first = |part: u64| seeds.start + count * part / parts;
     let begin = |part: u64| -> Result<Running> {
         let range = format!("{}..{}", first(part), first(part + 1));
-        let words = ["run", "--quiet", "--package", "sim", "--", "--seeds", &range];
-        cargo.clone().args(words).args(options).start(lab.form(RUN_MAX))
+        sim.clone().args(["--seeds", &range]).args(options).start(lab.form(RUN_MAX))
     };
     lab.detail(&format!("{count} seeds"));
     let running: Vec<Running> = (0..parts).map(begin).collect::<Result<_>>()?;
