@@ -24,15 +24,23 @@ pub enum Ack {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Below {
     /// The identity that the bucket has, however its place is spelled; `None`: there is no tier.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub bucket: Option<u64>,
     /// The level of keys with no prefix that is named.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ack: Ack,
     /// A checksum of the levels by prefix; 0: there are none.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub prefixes: u32,
     /// Whether the cell starts also where other cells have other levels: those of all are being
     /// changed, one cell after the other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_levels: bool,
+}
+
+/// What is not written: a map has it once for each cell.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A cell has something else below its memory than another one of its ring.

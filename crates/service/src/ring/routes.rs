@@ -2,7 +2,7 @@
 
 use super::granted::{Grants, OfPrimary};
 use super::terms::{Term, Terms};
-use base::SliceId;
+use base::{SLICES, SliceId};
 use effects::Level;
 use ring::{CellId, Consistency, Map, Range, RangeId};
 use std::collections::BTreeMap;
@@ -64,6 +64,11 @@ pub(crate) struct Parts<'a> {
     pub(crate) lost_at: &'a dyn Fn(&Range) -> u64,
 }
 
+/// Groups of slices, and how many are in each: as long as two cache lines of their bounds, where
+/// each slice is a range.
+const GROUPS: usize = 256;
+const GROUP: usize = SLICES / GROUPS;
+
 /// The routes of all slices.
 pub(crate) struct Routes {
     /// The version of the map.
@@ -73,7 +78,9 @@ pub(crate) struct Routes {
     /// The first slice of each route but the first, by rising number. A few numbers that are
     /// searched stay in the cache of the processor, where a table of all slices would not.
     begins: Vec<u16>,
-    /// One more than that. Each ends where the next begins.
+    /// For each group of slices, how many of them lie before it: a search looks at few of them.
+    before: Box<[u16; GROUPS + 1]>,
+    /// One more than there are first slices. Each ends where the next begins.
     routes: Vec<Route>,
     /// The first version of the map in which this cell has seen the last loss of any range.
     last_loss: u64,
@@ -115,6 +122,9 @@ impl Routes {
             begins.extend([range.start, range.end]);
             routes.extend([route(range), Route::nowhere()]);
         }
+        let lie_before =
+            |group: usize| begins.partition_point(|it| usize::from(*it) < group * GROUP);
+        let before = Box::new(std::array::from_fn(|group| lie_before(group) as u16));
         let cell = |(id, cell): (&CellId, &ring::Cell)| {
             (*id, (cell.started.addresses.links, cell.started.incarnation.0))
         };
@@ -122,7 +132,7 @@ impl Routes {
         let last_cell = map.last_cell();
         let last_loss = routes.iter().map(|route| route.lost_at).max().unwrap_or(0);
         let (version, consistency) = (map.version, map.consistency);
-        Self { version, consistency, begins, routes, last_loss, cells, last_cell }
+        Self { version, consistency, begins, before, routes, last_loss, cells, last_cell }
     }
 
     /// Where the requests for `slice` go, and its range.
@@ -164,8 +174,9 @@ impl Routes {
 
     #[inline(always)]
     fn route(&self, slice: SliceId) -> &Route {
-        let slice = slice.index() as u16;
-        &self.routes[self.begins.partition_point(|begin| *begin <= slice)]
+        let (slice, group) = (slice.index() as u16, slice.index() / GROUP);
+        let [from, to] = [self.before[group], self.before[group + 1]].map(usize::from);
+        &self.routes[from + self.begins[from..to].partition_point(|begin| *begin <= slice)]
     }
 }
 
@@ -173,7 +184,6 @@ impl Routes {
 mod tests {
     use super::*;
     use crate::ring::testing::formed;
-    use base::SLICES;
 
     /// A range with this number and primary.
     fn range((start, end): (u16, u16), number: u32) -> Range {
