@@ -99,7 +99,7 @@ struct Past {
     keep_at_ns: u64,
     warnings: Warnings,
     voting: Voting,
-    /// When it is looked next whether a later edition of commands can be used, and, where no cell
+    /// When it is looked next whether a later edition of commands can be used, and, where no leader
     /// is heard, which one to ask for the map.
     ring_at_ns: u64,
     asked: CellId,
@@ -189,7 +189,7 @@ impl MemberLoop {
         if now.mono_ns >= past.ring_at_ns {
             past.ring_at_ns = now.mono_ns + RING_NS;
             self.use_edition(member.map());
-            self.ask_any(member, now, &mut past.asked);
+            self.ask_any(&mut past.asked);
         }
         if now.mono_ns >= past.present_at_ns {
             past.present_at_ns = now.mono_ns + PRESENT_NS;
@@ -208,13 +208,13 @@ impl MemberLoop {
         }
     }
 
-    /// Asks one cell after the other for its map, while none is heard: this one may have been
-    /// removed, and nobody sends it anything any more.
-    fn ask_any(&self, member: &Member, now: Now, asked: &mut CellId) {
-        let others = self.hubs.calls.known();
-        if others.iter().any(|cell| member.hears(*cell, now)) {
+    /// Asks one cell after the other for its map, while no leader of the agreement is heard: this
+    /// one may have been removed, and only those that were, too, send it anything any more.
+    fn ask_any(&self, asked: &mut CellId) {
+        if self.quorum.follows() {
             return;
         }
+        let others = self.hubs.calls.known();
         let next = others.iter().find(|cell| *cell > asked).or_else(|| others.first());
         if let Some(cell) = next.copied() {
             *asked = cell;
@@ -385,7 +385,7 @@ impl MemberLoop {
 }
 
 /// Why `cell` ends: it is in the ring no more.
-pub(crate) fn removed(cell: CellId) -> String {
+fn removed(cell: CellId) -> String {
     format!(
         "the ring has no cell {cell} any more: it was removed, or has joined after the map from \
          which the ring was recovered; give it a new directory to have it join as another one"

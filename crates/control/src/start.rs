@@ -6,7 +6,7 @@ use crate::hub::{Hub, Hubs, Reports};
 use crate::join::{Note, check_ring, join_any};
 use crate::keeps::Keeps;
 use crate::known::Known;
-use crate::member_loop::{MemberLoop, removed};
+use crate::member_loop::MemberLoop;
 use crate::messages::{Join, Joined};
 use crate::running::Control;
 use crate::threads::Threads;
@@ -24,6 +24,8 @@ use tokio::time::{sleep, timeout};
 
 /// Between two attempts to propose a start.
 const AGAIN: Duration = Duration::from_millis(100);
+/// The same where it was applied and is not in the map.
+const LATER: Duration = Duration::from_secs(1);
 /// Events for the member that wait.
 const EVENTS_MAX: usize = 4096;
 
@@ -193,8 +195,8 @@ fn start_of(config: &ControlConfig, directory: &Directory) -> Started {
 }
 
 /// Refuses a start as another kind, or above another bucket, than the map says, before the bucket
-/// is made that of the ring. What changes, the levels, the newest map decides; this one may be
-/// older.
+/// is made that of the ring. What changes, the levels and the edition, the newest map decides; this
+/// one may be another.
 fn check_known(
     map: &Map,
     cell: CellId,
@@ -208,6 +210,7 @@ fn check_known(
     }
     match map.check_start(cell, started) {
         Err(Refusal::OtherBelow(other)) if other.is_of_levels() => Ok(()),
+        Err(Refusal::EarlierBuild { .. }) => Ok(()),
         checked => checked.map_err(ControlError::Refused),
     }
 }
@@ -224,19 +227,19 @@ async fn start_in(
     let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);
     while maps.wait_for(|map| !is_in(map)).await.is_ok() {
         match quorum.propose(Command::Start { cell, started }).await {
-            // It shows up here a little later, unless a map comes that does not go on from it.
+            // It shows up here a little later, unless a map comes that does not go on from it, or
+            // who leads is of an earlier build, and leaves out what that does not know.
             Outcome::Verdict(Verdict::Applied { version, .. }) => {
                 let _ = timeout(DEADLINE, maps.wait_for(|map| map.version >= version)).await;
+                if !is_in(&maps.borrow()) {
+                    sleep(LATER).await;
+                }
             }
             Outcome::Verdict(Verdict::Refused(refusal)) if refusal.is_for_good() => {
                 let _ = refuses.send(refusal.to_string()).await;
                 return;
             }
-            Outcome::Verdict(Verdict::Refused(Refusal::NoCell)) => {
-                let _ = refuses.send(removed(cell)).await;
-                return;
-            }
-            // A later life of this cell has begun. It serves nothing.
+            // A later life of this cell has begun, or it is not in the map. It serves nothing.
             _ => sleep(AGAIN).await,
         }
     }

@@ -86,8 +86,9 @@ pub struct Versions {
 impl Versions {
     /// What this build speaks. Version 2 has the worker, the first id and the count of repetitions
     /// in a request, that count in its reply, and tags in the entries of a stream; version 3 says
-    /// with entries what the other copies have.
-    pub const OURS: Self = Self { min: 3, max: if cfg!(feature = "next-version") { 4 } else { 3 } };
+    /// with entries what the other copies have; cells of version 4 understand
+    /// [`crate::Frame::Used`], and commands of the map that remove a cell or use an edition.
+    pub const OURS: Self = Self { min: 4, max: if cfg!(feature = "next-version") { 5 } else { 4 } };
 
     /// The highest version that both speak.
     pub(crate) fn common(self, other: Self) -> Option<u16> {

@@ -24,7 +24,7 @@ fn both_sides_agree_on_everything() {
         for wanted in [0, 2] {
             let mut pair = Pair::of((&secret(), from), (&secret(), to), (wanted, purpose));
             let (connected, accepted) = pair.run();
-            let of = |peer| Session { peer, purpose, version: 3, features: 0b0101 };
+            let of = |peer| Session { peer, purpose, version: 4, features: 0b0101 };
             assert_eq!(done(&connected), of(to.identity));
             assert_eq!(done(&accepted), of(from.identity));
             assert!(pair.to_acceptor.is_empty() && pair.to_connector.is_empty());
@@ -101,8 +101,8 @@ fn each_message_has_these_bytes() {
         "4e000000",
         "f0",
         "766f6c766f780d0a",
-        "0300",
-        "0300",
+        "0400",
+        "0400",
         "0000000000000000",
         "0700000000000000",
         "01000000",
@@ -117,20 +117,20 @@ fn each_message_has_these_bytes() {
         "6b000000",
         "f1",
         "766f6c766f780d0a",
-        "0300",
-        "0300",
+        "0400",
+        "0400",
         "0000000000000000",
         "0700000000000000",
         "02000000",
         "6600000000000000",
         &"ac".repeat(32),
-        "0300",
-        "3e69f3d9078b6419dcfade9ee2a6b1e94b3101ee6dc8a82e91c3970ea87130c3",
+        "0400",
+        "83e8f247dd4307361278fe84568af94b627f4b6ad05e725208df2c04af81131f",
     ];
     assert_eq!(hex(&pair.to_connector), welcome.concat());
     pair.connect().expect("a Welcome");
     let proof =
-        ["21000000", "f2", "237d7f7eec2eb2529865f1a114eb215275731a41372e8f35cdb81ce56664ee34"];
+        ["21000000", "f2", "071017fcc4f021d0a995adecab11c435fc193f2517073d3681a7cf8255e713c3"];
     assert_eq!(hex(&pair.to_acceptor), proof.concat());
     pair.accept().expect("a Proof");
     assert_eq!(hex(&pair.to_connector), "01000000f3");

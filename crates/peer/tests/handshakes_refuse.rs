@@ -142,12 +142,12 @@ fn cells_that_do_not_belong_together_say_so() {
              connect only cells of one ring",
         ),
         (
-            (speaks(4, 5), cell(2), 2, Purpose::Stream),
+            (speaks(5, 6), cell(2), 2, Purpose::Stream),
             HandshakeError::UnknownVersion {
-                own: Versions { min: 3, max: 3 },
-                peer: Versions { min: 4, max: 5 },
+                own: Versions { min: 4, max: 4 },
+                peer: Versions { min: 5, max: 6 },
             },
-            "the other cell speaks versions 4 to 5, this one version 3: run releases that share a \
+            "the other cell speaks versions 5 to 6, this one version 4: run releases that share a \
              version",
         ),
         (
@@ -215,7 +215,7 @@ fn the_connector_checks_who_answers() {
     let wrong_version = HandshakeError::Field {
         message: "Welcome",
         field: "version",
-        value: 4,
+        value: 5,
         allowed: "the highest that both sides speak",
     };
     let cases: [(usize, &[u8], HandshakeError); 6] = [
@@ -223,7 +223,7 @@ fn the_connector_checks_who_answers() {
         (CELL_AT, &[3], HandshakeError::WrongCell { wanted: 2, reached: 3 }),
         (CELL_AT, &[1], HandshakeError::SameCell(cell(1).identity)),
         (NONCE_AT, &[0xc0; 32], HandshakeError::SameNonce),
-        (VERSION_AT, &[4], wrong_version),
+        (VERSION_AT, &[5], wrong_version),
         (PROOF_AT, &[], HandshakeError::Ended),
     ];
     for (at, bytes, error) in cases {

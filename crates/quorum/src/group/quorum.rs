@@ -153,6 +153,12 @@ impl<T: Transport> Quorum<T> {
         now.running_state.is_ok().then_some(now.current_leader).flatten()
     }
 
+    /// Whether this cell leads, or has heard the leader a moment ago.
+    #[must_use]
+    pub fn follows(&self) -> bool {
+        self.leader() == Some(self.me) || self.now().heard.hears_leader()
+    }
+
     /// The cells that vote, as far as this cell knows. In the middle of a change, those before and
     /// those after it.
     #[must_use]

@@ -40,8 +40,7 @@ pub struct Started {
     /// started it, which does not say; or it is a witness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<Below>,
-    /// Which commands its build understands: [`EDITION`](crate::EDITION), there. 0: those of
-    /// builds that do not say.
+    /// Which commands its build understands: [`EDITION`](crate::EDITION), there.
     #[serde(default, skip_serializing_if = "is_first")]
     pub edition: u16,
 }

@@ -3,11 +3,8 @@
 //! A command that a cell does not understand would stop it: it could not read what follows it in
 //! the log. So commands have editions. Each start says which edition its build understands, and the
 //! map says which one is used: one that all cells understand. It only rises, and then no cell of an
-//! earlier build is taken.
+//! earlier edition is taken.
 
-/// The edition that this build understands. Edition 1 has [`Command::Use`](crate::Command::Use) and
-/// [`Command::Remove`](crate::Command::Remove); all other commands are of edition 0.
-pub const EDITION: u16 = if cfg!(feature = "next-version") { 2 } else { 1 };
-
-/// The edition that has [`Command::Remove`](crate::Command::Remove).
-pub(super) const REMOVES: u16 = 1;
+/// The edition that this build understands. All commands so far are of edition 0; a new one is
+/// proposed and applied only where the map uses its edition.
+pub const EDITION: u16 = if cfg!(feature = "next-version") { 1 } else { 0 };

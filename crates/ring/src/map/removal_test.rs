@@ -1,7 +1,7 @@
 //! Cells that are removed, and commands that not all cells understand.
 
 use super::command::{Addresses, Command, Refusal, Started, Verdict};
-use super::edition::{EDITION, REMOVES};
+use super::edition::EDITION;
 use super::ring_map::Map;
 use crate::ids::{CellId, Incarnation};
 
@@ -42,8 +42,6 @@ fn remove(cell: u32, life: u64) -> Command {
 #[test]
 fn a_cell_without_a_part_is_removed_and_its_number_is_not_used_again() {
     let mut map = formed([EDITION; 3]);
-    assert_eq!(refusal(&mut map, remove(3, 1)), Some(Refusal::NotUnderstood), "none is used yet");
-    assert!(is_applied(&mut map, Command::Use { edition: REMOVES }));
     assert_eq!(refusal(&mut map, remove(1, 1)), Some(Refusal::HasPart));
     assert_eq!(refusal(&mut map, remove(3, 2)), Some(Refusal::OldLife));
     assert_eq!(refusal(&mut map, remove(4, 1)), Some(Refusal::NoCell));
@@ -75,7 +73,6 @@ fn a_cell_that_a_range_names_is_not_removed() {
     ];
     for name in names {
         let mut map = formed([EDITION; 3]);
-        assert!(is_applied(&mut map, Command::Use { edition: REMOVES }));
         name(&mut map.ranges[1]);
         assert_eq!(refusal(&mut map, remove(3, 1)), Some(Refusal::HasPart));
     }
@@ -101,16 +98,25 @@ fn commands_are_used_that_all_cells_understand_and_then_no_earlier_build_is_take
     assert!(is_applied(&mut map, join(9, 1)));
 }
 
+/// It holds back what all are to understand: so removing it needs no edition.
+#[test]
+fn a_cell_of_an_earlier_edition_that_has_ended_is_removed() {
+    let mut map = formed([1, 1, 0]);
+    assert_eq!(map.edition_to_use(), None);
+    assert!(is_applied(&mut map, remove(3, 1)));
+    assert_eq!(map.edition_to_use(), Some(1));
+}
+
 #[test]
 fn a_ring_that_has_not_formed_takes_any_build() {
     let mut map = Map::new(7, 2, 2);
-    assert!(is_applied(&mut map, join(0, EDITION)));
+    assert!(is_applied(&mut map, join(0, 7)));
     assert_eq!(map.edition_to_use(), None);
-    assert!(is_applied(&mut map, join(1, EDITION)));
-    assert_eq!(map.edition_to_use(), Some(EDITION));
+    assert!(is_applied(&mut map, join(1, 7)));
+    assert_eq!(map.edition_to_use(), Some(7));
 }
 
-/// A build that says nothing of editions has written it.
+/// The first edition is not written.
 #[test]
 fn a_start_and_a_map_without_an_edition_are_of_the_first() {
     let text = serde_json::to_string(&started(0)).expect("it is data");

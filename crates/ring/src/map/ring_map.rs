@@ -16,7 +16,6 @@
 use super::below::OtherBelow;
 use super::command::{Command, Refusal, Stamp, Started, Verdict};
 use super::division::Division;
-use super::edition::REMOVES;
 use super::flushes::Flushes;
 use super::leaving::Leaving;
 use super::range::Range;
@@ -447,9 +446,6 @@ impl Map {
     }
 
     fn remove(&mut self, id: CellId, life: Incarnation) -> Result<(), Refusal> {
-        if self.edition < REMOVES {
-            return Err(Refusal::NotUnderstood);
-        }
         let cell = self.cells.get(&id).ok_or(Refusal::NoCell)?;
         if cell.started.incarnation != life {
             return Err(Refusal::OldLife);

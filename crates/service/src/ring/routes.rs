@@ -146,7 +146,7 @@ impl Routes {
     pub(crate) fn is_over(&self, cell: CellId, life: u64) -> bool {
         match self.cells.get(&cell) {
             Some((_, now)) => *now > life,
-            None => cell <= self.last_cell,
+            None => (CellId(1)..=self.last_cell).contains(&cell),
         }
     }
 

@@ -202,7 +202,7 @@ fn next(map: &Map, cells: &[u32], may: impl Fn(&Step) -> bool) -> Option<Step> {
         // What one of both has too much, or lacks: it is even then.
         let wanted = most.saturating_sub(mean).min(mean.saturating_sub(least));
         let wanted = if wanted * 2 > slack { wanted } else { gap / 2 };
-        between(map, (from, to), (wanted, gap), slack).filter(&may)
+        between(map, (from, to), (wanted, gap), (slack, &may))
     })
 }
 
@@ -212,11 +212,12 @@ fn between(
     map: &Map,
     (from, to): (u32, u32),
     (wanted, gap): (usize, usize),
-    slack: usize,
+    (slack, may): (usize, &impl Fn(&Step) -> bool),
 ) -> Option<Step> {
     let own = || map.ranges.iter().filter(|it| it.primary == from);
-    let whole = own().min_by_key(|it| it.slices().abs_diff(wanted));
     let moves = |it: &Range| Step { range: it.id, from, to, slices: it.slices(), at: None };
+    let whole = own().filter(|it| may(&moves(it)));
+    let whole = whole.min_by_key(|it| it.slices().abs_diff(wanted));
     if let Some(range) = whole.filter(|it| it.slices().abs_diff(wanted) <= slack / 2) {
         return Some(moves(range));
     }
@@ -231,7 +232,7 @@ fn between(
             true => exact,
             false => Some(run).filter(|at| *at > it.first && improves(it.last + 1 - at))?,
         };
-        Some(Step { range: it.id, from, to, slices: it.last + 1 - at, at: Some(at) })
+        Some(Step { range: it.id, from, to, slices: it.last + 1 - at, at: Some(at) }).filter(may)
     });
     divides.or_else(|| whole.filter(|it| improves(it.slices())).map(moves))
 }
@@ -277,7 +278,7 @@ impl Step {
     /// The slices that its cell has more of afterwards, as primary or copy: of a range that is
     /// divided it gets a copy of the other part, too.
     fn gains(&self, map: &Map) -> usize {
-        let gets = |it: &&Range| it.id == self.range && !it.has(self.to);
+        let gets = |it: &&Range| it.id == self.range && !it.in_sync().any(|has| has == self.to);
         map.ranges.iter().find(gets).map_or(0, Range::slices)
     }
 

@@ -28,8 +28,6 @@ pub(super) struct Map {
     /// How many seconds the clock of the cell's machine is ahead of the time of the ring.
     pub(super) clock_ahead_s: i64,
     pub(super) cells: BTreeMap<u32, Member>,
-    /// Which edition of commands the ring uses.
-    pub(super) edition: u16,
     /// By their slices.
     pub(super) ranges: Vec<Range>,
     /// By copy, the changes of all lanes that it has not acknowledged to the cell.
@@ -41,8 +39,6 @@ pub(super) struct Map {
 pub(super) struct Member {
     pub(super) clients: String,
     pub(super) start: u64,
-    /// Which edition of commands it understands.
-    pub(super) edition: u16,
     /// Whether the cell that shows the map hears it; absent where it does not say so.
     pub(super) is_heard: Option<bool>,
     /// Whether it is a witness, which cannot be asked.
@@ -125,7 +121,6 @@ impl Map {
         for (name, value) in report {
             match name.split(':').collect::<Vec<_>>()[..] {
                 ["durability"] => map.durability.clone_from(value),
-                ["edition"] => map.edition = parse(name, value)?,
                 ["reads"] => map.reads.clone_from(value),
                 ["division_step"] => map.division_step = parse(name, value)?,
                 ["recoveries"] => map.recoveries = parse(name, value)?,
@@ -183,7 +178,6 @@ impl Member {
             "control" => self.control = value.to_owned(),
             "witness" => self.is_witness = value == "yes",
             "start" => self.start = parse(name, value)?,
-            "edition" => self.edition = parse(name, value)?,
             "leaves" => self.leaves = Some(value.to_owned()),
             "leaves_forced" => self.is_forced = value == "yes",
             "time_ahead" => self.time_ahead_s = Some(parse(name, value)?),

@@ -31,7 +31,7 @@ pub(super) fn move_range(
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
     let Movement { range, cell, is_forced, wait } = *movement;
-    let gets = |it: &&Range| it.id == range && !it.has(cell);
+    let gets = |it: &&Range| it.id == range && !it.in_sync().any(|has| has == cell);
     let gets = survey.map.ranges.iter().find(gets).map_or(0, Range::slices);
     if !is_forced {
         check_room(survey, cell, gets)?;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::interrupt::Interrupt;
-use super::map::{Map, Member};
+use super::map::Map;
 use super::moving::ASK;
 use super::progress::Shown;
 use super::survey::Survey;
@@ -21,8 +21,6 @@ use super::watched::Watched;
 
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(50);
-/// The edition of commands that has the removal of a cell.
-const EDITION: u16 = 1;
 
 /// Has the ring forget a cell, and waits for that.
 pub(super) fn remove(
@@ -72,13 +70,6 @@ fn obstacle(map: &Map, cell: u32, start: u64) -> Option<(String, bool)> {
     if member.start != start {
         return Some(("it has started again, and stays in the ring".to_owned(), false));
     }
-    let earlier = |it: &(&u32, &Member)| it.1.edition < EDITION;
-    let earlier = map.cells.iter().filter(earlier).map(|(id, _)| *id);
-    let earlier = numbers(earlier);
-    if map.edition < EDITION && earlier != "-" {
-        let what = "cells of an earlier release cannot read that: upgrade them, or start them once";
-        return Some((format!("{what}: {earlier}"), false));
-    }
     if member.is_heard != Some(false) {
         let first = match member.is_witness {
             true => "end its process first".to_owned(),
@@ -102,7 +93,7 @@ fn obstacle(map: &Map, cell: u32, start: u64) -> Option<(String, bool)> {
     if map.voters.contains(&cell) {
         return Some(("it votes still, until another cell takes its vote".to_owned(), true));
     }
-    (map.edition < EDITION).then(|| ("the cells are to agree on that yet".to_owned(), true))
+    None
 }
 
 #[cfg(test)]
@@ -113,8 +104,6 @@ mod tests {
     #[test]
     fn only_a_cell_that_has_ended_and_has_nothing_is_removed() {
         let mut map = Map::parse(&two_of_three()).expect("it can be read");
-        map.edition = EDITION;
-        map.cells.values_mut().for_each(|cell| cell.edition = EDITION);
         let start = |map: &Map, cell| map.cells[&cell].start;
         let says = |map: &Map, cell: u32| obstacle(map, cell, start(map, cell));
         let has = |map: &Map, cell: u32, what: &str, passes| {
@@ -134,14 +123,5 @@ mod tests {
         has(&map, 1, "it votes still", true);
         map.voters = vec![2];
         assert_eq!(says(&map, 1), None);
-        map.edition = 0;
-        has(&map, 1, "agree on that yet", true);
-        map.cells.get_mut(&3).expect("it is there").edition = 0;
-        has(
-            &map,
-            1,
-            "an earlier release cannot read that: upgrade them, or start them once: 3",
-            false,
-        );
     }
 }

@@ -11,7 +11,7 @@ fn ring(name: &str) -> Cells {
     ring.start(1);
     ring.until(0, &["cell:2:heard yes"]);
     ring.start(2);
-    ring.until(0, &["ranges_short_of_copies 0", "cell:3:heard yes", "edition 1", "voters 1,2,3"]);
+    ring.until(0, &["ranges_short_of_copies 0", "cell:3:heard yes", "edition 0", "voters 1,2,3"]);
     let (code, said) = ring.ctl(0, &["absorb", "3"]);
     assert_eq!(code, 0, "{said}");
     ring

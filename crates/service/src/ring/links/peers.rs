@@ -182,19 +182,19 @@ impl Peers {
     }
 
     /// The links that are of no use any more: those that take too long to open, those to a life of
-    /// the cell that is over, and, of cells with an `overdue` request, those from which nothing
-    /// comes.
+    /// the cell that is over, or to one that was removed, and, of cells with an `overdue` request,
+    /// those from which nothing comes.
     pub(crate) fn useless(
         &self,
         overdue: &[CellId],
-        life_of: impl Fn(CellId) -> Option<u64>,
+        is_over: impl Fn(CellId, u64) -> bool,
         now_ns: u64,
     ) -> Vec<(CellId, ConnId)> {
         let is_useless = |cell: CellId, link: &PeerLink| match link.state {
             State::Closed(_) => false,
             State::Opening(since_ns) => since_ns + SILENT_NS <= now_ns,
             State::Open(life) => {
-                life_of(cell).is_some_and(|now| now > life)
+                is_over(cell, life)
                     || overdue.contains(&cell) && link.heard_ns + SILENT_NS <= now_ns
             }
         };
@@ -267,17 +267,25 @@ mod tests {
     fn a_link_that_is_of_no_use_is_found() {
         let mut peers = open();
         let none: &[CellId] = &[];
-        assert_eq!(peers.useless(none, |_| Some(1), u64::MAX), []);
-        assert_eq!(peers.useless(none, |_| Some(2), 0), [(CELL, conn(1))], "of an earlier life");
-        assert_eq!(peers.useless(&[CELL], |_| None, SILENT_NS), [(CELL, conn(1))], "silent");
+        assert_eq!(peers.useless(none, |_, life| life < 1, u64::MAX), []);
+        assert_eq!(
+            peers.useless(none, |_, life| life < 2, 0),
+            [(CELL, conn(1))],
+            "of an earlier life"
+        );
+        assert_eq!(peers.useless(&[CELL], |_, _| false, SILENT_NS), [(CELL, conn(1))], "silent");
         peers.hears(CELL, 1);
-        assert_eq!(peers.useless(&[CELL], |_| None, SILENT_NS), []);
+        assert_eq!(peers.useless(&[CELL], |_, _| false, SILENT_NS), []);
         peers.closed(CELL, Some(conn(1)), 0);
         peers.ask(CELL, AGAIN_NS).expect("it is opened again");
         assert!(peers.connected(CELL, conn(2)));
         let late_ns = AGAIN_NS + SILENT_NS;
-        assert_eq!(peers.useless(none, |_| None, late_ns - 1), []);
-        assert_eq!(peers.useless(none, |_| None, late_ns), [(CELL, conn(2))], "it does not open");
+        assert_eq!(peers.useless(none, |_, _| false, late_ns - 1), []);
+        assert_eq!(
+            peers.useless(none, |_, _| false, late_ns),
+            [(CELL, conn(2))],
+            "it does not open"
+        );
         assert_eq!(peers.closed(CELL, Some(conn(2)), late_ns), Some(Was::Opening));
     }
 }

@@ -511,8 +511,8 @@ impl Jobs {
     /// Ends the links that are of no use any more. The cells with an `overdue` request are named.
     pub(crate) fn end_useless_links(&mut self, overdue: &[CellId]) {
         let routes = self.executor.routes.clone();
-        let life_of = |cell| routes.as_ref()?.cells.get(&cell).map(|(_, life)| *life);
-        for (cell, conn) in self.peers.useless(overdue, life_of, self.now_ns()) {
+        let is_over = |cell, life| routes.as_ref().is_some_and(|it| it.is_over(cell, life));
+        for (cell, conn) in self.peers.useless(overdue, is_over, self.now_ns()) {
             self.orders.push_back(Order::Close(conn));
             self.lost(cell, Some(conn));
         }
