@@ -5,6 +5,7 @@ pub mod copies;
 pub mod discovery;
 pub mod kills;
 pub mod pause;
+pub mod quotas;
 pub mod restarting;
 pub mod rules;
 pub mod scale;
@@ -23,4 +24,5 @@ pub const THEMES: &[&[Claim]] = &[
     discovery::CLAIMS,
     copies::CLAIMS,
     scale::CLAIMS,
+    quotas::CLAIMS,
 ];

@@ -26,4 +26,4 @@ pub use map::RingMap;
 pub use open_loop::OpenLoop;
 pub use probe::{PROBE_PACE, Stream};
 pub use process::{Given, Ring};
-pub use waits::{Cell, map_of, until};
+pub use waits::{Cell, map_of, send, until};
