@@ -14,6 +14,7 @@ use ring::{CellId, Change, Granted, Map, Memory, Outcome, Outlook, Range, RangeI
 use service::{Flushing, Keeper, RingCell};
 use session::WorkerId;
 
+use super::pace::Pace;
 use super::repeats::Repeats;
 use crate::logging;
 
@@ -98,7 +99,7 @@ pub(super) fn end(why: &str) -> ! {
 }
 
 fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, clock: &Clock) {
-    let mut wait = REST;
+    let (mut wait, mut pace) = (REST, Pace::default());
     loop {
         match received.recv_timeout(wait) {
             Ok(Message::Adopt(map, holds)) => {
@@ -113,7 +114,14 @@ fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, cloc
         let is_busy = keeper.tend(now);
         ready.store(keeper.ready_version(), Ordering::Release);
         let wake_ns = keeper.wakes_at_ns(now).saturating_sub(now.mono_ns);
-        wait = if is_busy { STEP } else { REST.min(Duration::from_nanos(wake_ns)) };
+        if !keeper.may_rest() {
+            pace.stops();
+        }
+        wait = match is_busy {
+            true if keeper.may_rest() => pace.rest(now.mono_ns, clock.now().mono_ns),
+            true => STEP,
+            false => REST.min(Duration::from_nanos(wake_ns)),
+        };
     }
 }
 

@@ -15,6 +15,7 @@ mod keeping;
 mod launch;
 mod leaving;
 mod member;
+mod pace;
 mod random;
 mod repeats;
 mod serve;

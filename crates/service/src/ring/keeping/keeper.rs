@@ -74,6 +74,8 @@ pub struct Keeper {
     epochs: Epochs,
     /// The map has changed since what was asked by lives that are over was dropped.
     ends_lives: bool,
+    /// Whether what goes on may take longer.
+    may_rest: bool,
     /// The ranges that this cell has seen in a map.
     known: BTreeSet<RangeId>,
     /// Above a tier, what this cell may lead by what its journal has: it is not voided.
@@ -122,6 +124,7 @@ impl Keeper {
             old_routes: Vec::new(),
             epochs: Epochs::default(),
             ends_lives: false,
+            may_rest: false,
             known: BTreeSet::new(),
             kept: BTreeSet::new(),
             turning: Turning::default(),
@@ -242,7 +245,7 @@ impl Keeper {
         let open: Vec<_> = open.collect();
         let has_flushed = flushes::carry_out(&open, (&map, &ring), &mut self.worker, now);
         let has_settled = self.settling.step(&ring, &mut self.worker, now);
-        let Stepped { changes, goes_on: is_learning } =
+        let Stepped { changes, goes_on: is_learning, walks } =
             self.learners.step(&led, &ring, &mut self.worker, now);
         if changes {
             self.publish();
@@ -256,7 +259,15 @@ impl Keeper {
                 ring.mail_appended(lane.index());
             }
         }
+        self.may_rest = (walks || is_emptying) && !is_exchanging && !is_sealing;
         is_emptying || is_learning || is_exchanging || is_sealing
+    }
+
+    /// Whether what goes on may take longer, so that clients come first: items are copied to a cell
+    /// that learns them, or freed, and nothing else goes on.
+    #[must_use]
+    pub fn may_rest(&self) -> bool {
+        self.may_rest
     }
 
     /// What `range` was by the `old` map: itself, the range of which it was a part, or those that

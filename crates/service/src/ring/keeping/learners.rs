@@ -29,6 +29,8 @@ pub(crate) struct Stepped {
     pub(crate) changes: bool,
     /// There is more to do.
     pub(crate) goes_on: bool,
+    /// Items are walked over for one of them.
+    pub(crate) walks: bool,
 }
 
 impl Learners {
@@ -79,7 +81,7 @@ impl Learners {
         now: Now,
     ) -> Stepped {
         let copies = ring.copies();
-        let mut stepped = Stepped { changes: false, goes_on: false };
+        let mut stepped = Stepped { changes: false, goes_on: false, walks: false };
         for Led { range, .. } in led {
             let Some(learning) = self.of.get_mut(&range.id) else { continue };
             if matches!(learning.progress, Progress::Waiting) {
@@ -110,6 +112,7 @@ impl Learners {
             stepped.changes |= learning.step(range.slices(), with, (ring, worker), now);
             let waits = learning.is_ready() || learning.waits_for_below();
             stepped.goes_on |= !waits && learning.stands_ns(now) < STANDS_NS;
+            stepped.walks |= matches!(learning.progress, Progress::Walking(_));
         }
         stepped
     }
