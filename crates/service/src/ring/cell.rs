@@ -410,15 +410,6 @@ impl RingCell {
         self.find(Finding::Wants(Command::Leave { cell, life, how }));
     }
 
-    /// Requests that this cell has executed, nearly all of them: what they are says little of how
-    /// much there is to do.
-    #[must_use]
-    pub fn executed(&self) -> u64 {
-        let all = self.cell.counters();
-        let reads = all.get_hits + all.get_misses + all.copy_reads + all.cmd_touch;
-        reads + all.cmd_set + all.delete_hits + all.delete_misses + all.incr_hits + all.decr_hits
-    }
-
     /// How far it is with that.
     #[must_use]
     pub fn left(&self) -> Left {

@@ -74,10 +74,10 @@ impl Keeping {
         let (messages, received) = sync_channel(MESSAGES_MAX);
         let ready = Arc::new(AtomicU64::new(0));
         let keeper = Keeper::new(ring.clone(), map, clock.now());
-        let (shared, of_thread) = ((ring.clone(), ready.clone()), clock.clone());
+        let (shared, of_thread) = (ready.clone(), clock.clone());
         let thread = thread::Builder::new()
             .name("keeper".to_owned())
-            .spawn(move || run(keeper, &received, (&shared.0, &shared.1), &of_thread))?;
+            .spawn(move || run(keeper, &received, &shared, &of_thread))?;
         let ends = KeepingThread(messages.clone(), Some(thread));
         let sent = Sent::default();
         Ok((Arc::new(Self { messages, ring, ready, sent, clock, notes }), ends))
@@ -98,12 +98,7 @@ pub(super) fn end(why: &str) -> ! {
     std::process::exit(1);
 }
 
-fn run(
-    mut keeper: Keeper,
-    received: &Receiver<Message>,
-    (ring, ready): (&RingCell, &AtomicU64),
-    clock: &Clock,
-) {
+fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, clock: &Clock) {
     let (mut wait, mut pace) = (REST, Pace::default());
     loop {
         match received.recv_timeout(wait) {
@@ -123,9 +118,7 @@ fn run(
             pace.stops();
         }
         wait = match is_busy {
-            true if keeper.may_rest() => {
-                pace.rest((now.mono_ns, clock.now().mono_ns), || ring.executed())
-            }
+            true if keeper.may_rest() => pace.rest(now.mono_ns, clock.now().mono_ns),
             true => STEP,
             false => REST.min(Duration::from_nanos(wake_ns)),
         };

@@ -2,13 +2,10 @@
 //! come first.
 //!
 //! ```text
-//! each 20 ms:  hardly a request was executed           -> rest half as long between two steps
-//!              workers have waited for a processor for
-//!              more than a part of the time            -> twice as long
-//!              no more                                 -> an eighth shorter
+//! each 20 ms:  the part of that time for which workers have waited for a processor
+//!              more than a part     -> rest twice as long between two steps
+//!              no more              -> an eighth shorter
 //! ```
-//!
-//! It begins with the longest rest.
 //!
 //! They wait where other threads have the processors, and where the process has used up its share
 //! of them. Where the system does not say how long, the rest stays the shortest. Additive increase
@@ -29,57 +26,42 @@ const STEP_MAX: Duration = Duration::from_millis(4);
 const LOOK_NS: u64 = 20_000_000;
 /// The part of the time for which each worker may wait, in thousandths.
 const WAITS_PER_MILLE: u64 = 100;
-/// Fewer requests in that time count as none.
-const REQUESTS_MIN: u64 = 10;
 /// Threads that are looked at.
 const THREADS_MAX: usize = 64;
 /// The beginnings of the names of threads that serve clients.
 const SERVE: [&str; 2] = ["worker-", "client-"];
 
-/// What there was until a moment.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    at_ns: u64,
-    /// For how long all threads together had waited.
-    waited_ns: u64,
-    /// Requests that were executed.
-    executed: u64,
-}
-
 /// How long to rest between two steps.
 #[derive(Debug)]
 pub(super) struct Pace {
     rest: Duration,
-    /// What was seen when it was looked last.
-    looked: Option<Seen>,
+    /// When it was looked, and for how long all threads together had waited until then.
+    looked: Option<(u64, u64)>,
     /// Files of the threads that serve clients.
     threads: Vec<String>,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { rest: REST_MAX, looked: None, threads: Vec::new() }
+        Self { rest: REST_MIN, looked: None, threads: Vec::new() }
     }
 }
 
 impl Pace {
-    /// How long to rest before the next step. The last one has begun at `begun_ns`; requests that
-    /// are `executed` are counted from any moment on.
-    pub(super) fn rest(
-        &mut self,
-        (begun_ns, now_ns): (u64, u64),
-        executed: impl FnOnce() -> u64,
-    ) -> Duration {
-        if self.looked.is_none_or(|seen| now_ns >= seen.at_ns + LOOK_NS) {
-            if self.looked.is_none() {
+    /// How long to rest before the next step. The last one has begun at `begun_ns`.
+    pub(super) fn rest(&mut self, begun_ns: u64, now_ns: u64) -> Duration {
+        match self.looked {
+            None => {
                 self.threads = serving();
+                self.looked = Some((now_ns, self.waited_ns()));
             }
-            let now = Seen { at_ns: now_ns, waited_ns: self.waited_ns(), executed: executed() };
-            if let Some(before) = self.looked.replace(now) {
-                let all_ns = (now_ns - before.at_ns) * self.threads.len().max(1) as u64;
-                let waited_ns = now.waited_ns.saturating_sub(before.waited_ns);
-                self.adapt(waited_ns * 1000 / all_ns, now.executed - before.executed);
+            Some((at_ns, before_ns)) if now_ns >= at_ns + LOOK_NS => {
+                let waited_ns = self.waited_ns();
+                let all_ns = (now_ns - at_ns) * self.threads.len().max(1) as u64;
+                self.adapt(waited_ns.saturating_sub(before_ns) * 1000 / all_ns);
+                self.looked = Some((now_ns, waited_ns));
             }
+            Some(_) => {}
         }
         let step = Duration::from_nanos(now_ns.saturating_sub(begun_ns));
         match self.rest > REST_MIN {
@@ -88,16 +70,14 @@ impl Pace {
         }
     }
 
-    /// Nothing is copied or freed now.
+    /// Nothing is copied now. The next time begins where this one has ended.
     pub(super) fn stops(&mut self) {
-        (self.rest, self.looked) = (REST_MAX, None);
+        self.looked = None;
     }
 
-    /// The threads have waited for this part of the time, in thousandths, in which requests were
-    /// `executed`.
-    fn adapt(&mut self, per_mille: u64, executed: u64) {
+    /// The threads have waited for this part of the time, in thousandths.
+    fn adapt(&mut self, per_mille: u64) {
         self.rest = match per_mille > WAITS_PER_MILLE {
-            _ if executed < REQUESTS_MIN => (self.rest / 2).max(REST_MIN),
             true => (self.rest * 2).min(REST_MAX),
             false => (self.rest - self.rest / 8).max(REST_MIN),
         };
@@ -132,20 +112,16 @@ mod tests {
 
     #[test]
     fn the_rest_is_longer_while_workers_wait_and_shorter_again_after_that() {
-        let mut pace = Pace { rest: REST_MIN, ..Pace::default() };
-        pace.adapt(WAITS_PER_MILLE, REQUESTS_MIN);
+        let mut pace = Pace::default();
+        pace.adapt(WAITS_PER_MILLE);
         assert_eq!(pace.rest, REST_MIN);
-        pace.adapt(WAITS_PER_MILLE + 1, REQUESTS_MIN);
+        pace.adapt(WAITS_PER_MILLE + 1);
         assert_eq!(pace.rest, REST_MIN * 2);
-        (0..20).for_each(|_| pace.adapt(1000, 1000));
+        (0..20).for_each(|_| pace.adapt(1000));
         assert_eq!(pace.rest, REST_MAX);
-        pace.adapt(0, 1000);
+        pace.adapt(0);
         assert_eq!(pace.rest, REST_MAX * 7 / 8);
-        (0..100).for_each(|_| pace.adapt(0, 1000));
-        assert_eq!(pace.rest, REST_MIN);
-        // Where no client asks for anything, they wait for what copying takes alone.
-        pace = Pace::default();
-        (0..10).for_each(|_| pace.adapt(1000, REQUESTS_MIN - 1));
+        (0..100).for_each(|_| pace.adapt(0));
         assert_eq!(pace.rest, REST_MIN);
     }
 
@@ -159,16 +135,14 @@ mod tests {
 
     #[test]
     fn it_is_looked_at_most_each_twenty_milliseconds() {
-        let mut pace = Pace::default();
-        let rest = |pace: &mut Pace, now_ns| pace.rest((now_ns, now_ns), || now_ns);
+        let mut pace = Pace { rest: REST_MAX, ..Pace::default() };
+        let rest = |pace: &mut Pace, now_ns| pace.rest(now_ns, now_ns);
         assert_eq!(rest(&mut pace, 0), REST_MAX);
         assert_eq!(rest(&mut pace, LOOK_NS - 1), REST_MAX);
         // No thread of this process serves clients.
         assert_eq!(rest(&mut pace, LOOK_NS), REST_MAX * 7 / 8);
         pace.stops();
-        assert_eq!(rest(&mut pace, 9 * LOOK_NS), REST_MAX, "it begins again");
-        let begun_ns = 9 * LOOK_NS;
-        let rest = pace.rest((begun_ns, begun_ns + 9_000_000), || 0);
-        assert_eq!(rest, STEP_MAX * 4, "it was stopped");
+        assert_eq!(rest(&mut pace, 9 * LOOK_NS), REST_MAX * 7 / 8, "it goes on from there");
+        assert_eq!(pace.rest(0, 3_000_000), Duration::from_millis(12), "the step was long");
     }
 }
