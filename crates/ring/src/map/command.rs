@@ -40,7 +40,7 @@ pub struct Started {
     /// started it, which does not say; or it is a witness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<Below>,
-    /// Which commands its build understands: [`EDITION`](crate::EDITION), there.
+    /// Which commands its build understands: its [`EDITION`].
     #[serde(default, skip_serializing_if = "is_first")]
     pub edition: u16,
 }
