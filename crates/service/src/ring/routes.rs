@@ -218,4 +218,18 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_life_is_over_once_there_is_a_later_one_or_the_cell_was_removed() {
+        let mut map = (*formed(3)).clone();
+        map.cells.remove(&CellId(2));
+        let (terms, grants) = (&Terms::new(), &Grants::default());
+        let (nothing, nobody, never) = (&|_: &Range| false, &|_: &Range| None, &|_: &Range| 0);
+        let parts = Parts { terms, grants, serves: nothing, copies: nobody, lost_at: never };
+        let routes = Routes::of(&map, CellId(1), &parts);
+        let is_over = |cell, life| routes.is_over(CellId(cell), life);
+        assert_eq!([is_over(3, 0), is_over(3, 1)], [true, false]);
+        assert!(is_over(2, 9), "it is in the ring no more");
+        assert!(!is_over(4, 1), "it may have joined by a later map");
+    }
 }
