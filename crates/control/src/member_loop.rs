@@ -10,7 +10,7 @@ use base::Now;
 use quorum::{Coordinator, Quorum};
 use ring::{
     CellId, Change, Command, Effect, Event, Heartbeat, Incarnation, LOST_NS, Map, Member, Outcome,
-    Outlook, RangeId,
+    Outlook, RangeId, Refusal,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -56,7 +56,7 @@ struct Sources {
     /// Versions of maps from which an operator wants this cell to go on alone.
     recoveries: mpsc::Receiver<u64>,
     /// Why the map refuses this life of the cell.
-    refused: mpsc::Receiver<String>,
+    refused: mpsc::Receiver<Refusal>,
     maps: watch::Receiver<Arc<Map>>,
     ended: watch::Receiver<Option<String>>,
 }
@@ -80,7 +80,7 @@ impl Sources {
                 Ok(()) => Woken::Map(self.maps.borrow_and_update().clone()),
             },
             Some(version) = self.recoveries.recv() => Woken::Recover(version),
-            Some(why) = self.refused.recv() => Woken::End(Some(why)),
+            Some(refusal) = self.refused.recv() => Woken::End(Some(refusal.to_string())),
             Ok(why) = self.ended.wait_for(Option::is_some) => {
                 Woken::End(Some(why.clone().unwrap_or_default()))
             }
@@ -114,7 +114,7 @@ impl MemberLoop {
         self,
         incoming: mpsc::Receiver<Event>,
         recoveries: mpsc::Receiver<u64>,
-        refused: mpsc::Receiver<String>,
+        refused: mpsc::Receiver<Refusal>,
     ) {
         let (mut maps, ended) = (self.quorum.watch(), self.quorum.ended());
         let first = maps.borrow_and_update().clone();

@@ -39,7 +39,7 @@ pub struct Starting {
     hubs: Hubs,
     quorum: Arc<Quorum<Hub>>,
     events: (mpsc::Sender<Event>, mpsc::Receiver<Event>),
-    refused: mpsc::Receiver<String>,
+    refused: mpsc::Receiver<Refusal>,
     threads: Threads,
 }
 
@@ -221,7 +221,7 @@ async fn start_in(
     quorum: Arc<Quorum<Hub>>,
     cell: CellId,
     started: Started,
-    refuses: mpsc::Sender<String>,
+    refuses: mpsc::Sender<Refusal>,
 ) {
     let mut maps = quorum.watch();
     let is_in = |map: &Map| map.cells.get(&cell).is_some_and(|it| it.started == started);
@@ -236,7 +236,7 @@ async fn start_in(
                 }
             }
             Outcome::Verdict(Verdict::Refused(refusal)) if refusal.is_for_good() => {
-                let _ = refuses.send(refusal.to_string()).await;
+                let _ = refuses.send(refusal).await;
                 return;
             }
             // A later life of this cell has begun, or it is not in the map. It serves nothing.

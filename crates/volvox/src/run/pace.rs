@@ -8,18 +8,18 @@
 //! ```
 //!
 //! They wait where other threads have the processors, and where the process has used up its share
-//! of them. Where the system does not say how long, the rest stays the shortest. Additive increase
-//! and multiplicative decrease, as TCP has it, for a rate that nobody knows.
+//! of them. Where the system does not say how long, the rest stays the shortest. As TCP finds a rate
+//! that nobody knows, it is raised a little, and halved where it was too much.
 
 use std::fs;
 use std::time::Duration;
 
-/// The rest between two steps, at least and at most. With the longest, 60,000 items are copied in a
-/// second: an operation ends, whatever else there is to do.
+/// The rest between two steps, at least and at most, but for what follows a long step.
 const REST_MIN: Duration = Duration::from_micros(200);
 const REST_MAX: Duration = Duration::from_millis(8);
 /// While workers wait, a step that has taken long is followed by this many times as much rest. What
-/// took longer than the longest step was stopped itself.
+/// took longer than the longest step was stopped itself. So a step comes each 20 ms at least, and
+/// 25,000 items are copied in a second: an operation ends, whatever else there is to do.
 const RESTS_OF_STEP: u32 = 4;
 const STEP_MAX: Duration = Duration::from_millis(4);
 /// How often it is looked.

@@ -60,3 +60,19 @@ fn a_cell_that_runs_and_was_removed_ends() {
     let wanted = "the ring has no cell 3 any more: ";
     assert!(code == Some(1) && said.contains(wanted), "{code:?} {said}");
 }
+
+#[test]
+fn a_witness_that_has_ended_is_removed() {
+    let mut ring = Cells::plan("no-witness", 2, &[]);
+    let witness = ring.plan_witness();
+    ring.start(0);
+    ring.until(0, &["cells_wanted 2"]);
+    ring.start(1);
+    ring.until(0, &["ranges_short_of_copies 0", "cell:2:heard yes"]);
+    ring.start(witness);
+    ring.until(0, &["cell:3:witness yes", "voters 1,2,3"]);
+    let (code, said) = ring.ctl(0, &["remove", "3", "--wait", "0.1"]);
+    assert!(code != 0 && said.contains("cell 3: it runs: end its process first"), "{said}");
+    ring.kill(witness);
+    is_removed(&ring);
+}

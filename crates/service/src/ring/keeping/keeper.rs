@@ -259,12 +259,13 @@ impl Keeper {
                 ring.mail_appended(lane.index());
             }
         }
-        self.may_rest = (walks || is_emptying) && !is_exchanging && !is_sealing;
+        // What is not begun may wait for its items to be dropped, and clients for that.
+        self.may_rest = (walks || is_emptying) && !waits && !is_exchanging && !is_sealing;
         is_emptying || is_learning || is_exchanging || is_sealing
     }
 
     /// Whether what goes on may take longer, so that clients come first: items are copied to a cell
-    /// that learns them, or freed, and nothing else goes on.
+    /// that learns them, or freed, and no range that this cell is to serve waits for anything.
     #[must_use]
     pub fn may_rest(&self) -> bool {
         self.may_rest
