@@ -278,9 +278,10 @@ impl Map {
     }
 
     /// Refuses a start of a build that does not understand what the ring uses; one above a bucket
-    /// where ranges are no whole runs of slices, or would not be once the ring forms; and one of a cell that has something else below its memory than those
-    /// that have a part in a range, itself included; before the ring has formed, than any other. A
-    /// cell that is gone has no part for long. Starts of earlier builds say nothing, and are taken.
+    /// where ranges are no whole runs of slices, or would not be once the ring forms; and one of a
+    /// cell that has something else below its memory than those that have a part in a range, itself
+    /// included; before the ring has formed, than any other. A cell that is gone has no part for
+    /// long. Starts of earlier builds say nothing, and are taken.
     ///
     /// # Errors
     /// How the start does not fit.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! They wait where other threads have the processors, and where the process has used up its share
-//! of them. Where the system does not say how long, the rest stays the shortest. As TCP finds a rate
-//! that nobody knows, it is raised a little, and halved where it was too much.
+//! of them. Where the system does not say how long, the rest stays the shortest. As TCP finds a
+//! rate that nobody knows, it is raised a little, and halved where it was too much.
 
 use std::fs;
 use std::time::Duration;
