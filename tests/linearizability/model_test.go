@@ -190,6 +190,15 @@ func TestBackwards(t *testing.T) {
 	two := func() *Reply { return &Reply{Result: Done, Value: value("<2>"), Token: 9} }
 	plain := func() *Reply { return &Reply{Result: Done, Value: value("<1>")} }
 	stored := &Reply{Result: Done}
+	stale := &Request{Kind: Delete, Stales: true, Key: "k", Line: "md k I"}
+	number := &Request{Kind: Get, Key: "number-1", Line: "gets number-1"}
+	step := &Request{Kind: Step, Key: "number-1", Line: "incr number-1 1"}
+	five := func(token uint64) *Reply {
+		return &Reply{Result: Done, Value: value("5000000"), Token: token}
+	}
+	six := func(token uint64) *Reply {
+		return &Reply{Result: Done, Value: value("5000001"), Token: token}
+	}
 	for name, each := range map[string]struct {
 		entries []Entry
 		back    bool
@@ -204,6 +213,13 @@ func TestBackwards(t *testing.T) {
 			entry(1, 2, get, one())}, true},
 		"a change of another": {[]Entry{entry(2, 0, set("<2>"), stored), entry(2, 4, get, two()),
 			entry(1, 2, get, one())}, false},
+		"a token given again": {[]Entry{entry(1, 0, set("<2>"), stored),
+			entry(1, 2, get, &Reply{Result: Done, Token: 8}), entry(2, 4, stale, stored),
+			entry(2, 6, get, two())}, false},
+		"a token given again after it": {[]Entry{entry(2, 0, get, two()),
+			entry(1, 0, set("<2>"), stored), entry(1, 2, get, one()), entry(2, 4, stale, stored)}, true},
+		"a number reached again": {[]Entry{entry(1, 0, number, five(0)), entry(1, 2, step, six(8)),
+			entry(2, 4, step, five(9))}, false},
 	} {
 		if found := backwards(each.entries); (found != "") != each.back {
 			t.Errorf("%s: %q", name, found)

@@ -39,8 +39,14 @@ func judge(run *Run, directory string) (*Verdict, error) {
 	for _, key := range run.keys {
 		// After a loss tokens may begin again.
 		if run.history.age > 0 && len(run.losses.list) == 0 {
-			if what := backwards(run.history.shown(key)); what != "" {
+			shown := run.history.shown(key)
+			if what := backwards(shown); what != "" {
 				verdict.Backwards = append(verdict.Backwards, key+" ("+what+")")
+				path, err := write(directory, key+".shown.txt", "What clients have seen.", shown, nil)
+				if err != nil {
+					return nil, err
+				}
+				verdict.Files = append(verdict.Files, path)
 			}
 		}
 		entries := run.history.of(key)
@@ -88,12 +94,6 @@ func show(
 	if err := porcupine.VisualizePath(model, info, picture); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(directory, key+".txt")
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
 	explained := map[*Request]bool{}
 	for _, partition := range info.PartialLinearizationsOperations() {
 		longest := []porcupine.Operation{}
@@ -106,18 +106,36 @@ func show(
 			explained[operation.Input.(*Request)] = true
 		}
 	}
-	fmt.Fprintf(file, "The longest order that explains its answers does not reach the lines with *.\n")
-	for _, entry := range entries {
+	const title = "The longest order that explains its answers does not reach the lines with *."
+	path, err := write(directory, key+".txt", title, entries, func(entry *Entry) bool {
+		return !explained[entry.Request]
+	})
+	return []string{picture, path}, err
+}
+
+// write makes a file of entries, a line for each, with a * at those that are marked.
+func write(
+	directory, name, title string, entries []Entry, marked func(*Entry) bool,
+) (string, error) {
+	path := filepath.Join(directory, name)
+	file, err := os.Create(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	_, err = fmt.Fprintln(file, title)
+	for at := range entries {
+		entry := &entries[at]
 		mark, end := " ", "     never"
-		if !explained[entry.Request] {
+		if marked != nil && marked(entry) {
 			mark = "*"
 		}
 		if entry.Return != never {
 			end = fmt.Sprintf("%10.6f", float64(entry.Return)/1e9)
 		}
-		_, err = fmt.Fprintf(file, "%s %10.6f %s client %2d through cell %d: %s\n", mark,
-			float64(entry.Call)/1e9, end, entry.Client, entry.Through+1,
+		_, err = fmt.Fprintf(file, "%s %10.6f %s client %2d.%d through cell %d: %s\n", mark,
+			float64(entry.Call)/1e9, end, entry.Client, entry.Conn, entry.Through+1,
 			describe(entry.Request, entry.Reply))
 	}
-	return []string{picture, path}, err
+	return path, err
 }
