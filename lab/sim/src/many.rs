@@ -345,5 +345,8 @@ mod tests {
         let [mean, most] = steady.heartbeats;
         // To both others, each 25 to 50 ms.
         assert!((40.0..=80.0).contains(&mean) && most >= mean, "{steady:?}");
+        let many = |cells| super::steady(7, Many { cells, spares: 0 }).expect("it ends");
+        let [of_few, of_many] = [9, 27].map(|cells| many(cells).heartbeats[0]);
+        assert!(of_many <= 1.1 * of_few, "no more in a larger ring: {of_few} {of_many}");
     }
 }

@@ -202,11 +202,16 @@ impl Range {
         self.in_sync().chain(self.learner).chain(self.journals.iter().copied())
     }
 
-    /// Whether it says anything of `cell`: that it has a part, is to have one, or had one that it
-    /// is to get back.
-    pub(super) fn names(&self, cell: CellId) -> bool {
+    /// All of which it says anything: that they have a part, are to have one, or had one that they
+    /// are to get back.
+    pub(super) fn named(&self) -> impl Iterator<Item = CellId> {
         let to_come = [self.moves_to, self.leaves, self.home, self.divides.map(|into| into.cell)];
-        self.has(cell) || to_come.contains(&Some(cell))
+        self.cells().chain(to_come.into_iter().flatten())
+    }
+
+    /// Whether it says anything of `cell`.
+    pub(super) fn names(&self, cell: CellId) -> bool {
+        self.named().any(|it| it == cell)
     }
 
     /// Whether `cell` has a part in it, or its journal counts.

@@ -135,6 +135,12 @@ impl Map {
         copied.map(|range| range.primary).collect()
     }
 
+    /// The cells that ranges name which name `cell`, itself included.
+    pub(crate) fn sharing_with(&self, cell: CellId) -> BTreeSet<CellId> {
+        let shared = self.ranges.iter().filter(|range| range.names(cell));
+        shared.flat_map(Range::named).collect()
+    }
+
     /// How `cell` leaves the ring, if it does.
     #[must_use]
     pub fn leaving(&self, cell: CellId) -> Option<Leaving> {

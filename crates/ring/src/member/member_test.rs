@@ -77,7 +77,9 @@ impl Cells {
 
     fn with(map: Map, cut: Vec<(CellId, CellId)>) -> Self {
         let shared = Arc::new(map.clone());
-        let member = |id: &CellId| (*id, Member::new(*id, shared.clone(), true, Now::default()));
+        let member = |id: &CellId| {
+            (*id, Member::new(*id, shared.clone(), true, Now { mono_ns: 0, expiry_s: 1 }))
+        };
         let members = map.cells.keys().map(member).collect();
         let (held, forgotten, lives) = (Vec::new(), Vec::new(), BTreeMap::new());
         Self {
@@ -96,7 +98,7 @@ impl Cells {
     }
 
     fn now(&self) -> Now {
-        Now { mono_ns: self.now_ns, expiry_s: 0 }
+        Now { mono_ns: self.now_ns, expiry_s: 1 }
     }
 
     fn event(&mut self, to: CellId, event: Event) {
@@ -400,6 +402,97 @@ fn a_copy_that_is_silent_is_dropped_and_another_learns() {
     cells.event(A, Event::CaughtUp { at, cell: C });
     cells.run(BEAT_NS);
     assert_eq!(cells.map.range(FIRST).expect("a range").copies, [C]);
+}
+
+#[test]
+fn cells_without_a_common_range_hear_each_other_in_turn_and_miss_each_other_later() {
+    let (mut cells, gone) = (Cells::new(21), CellId(11));
+    // Ten rounds instead of one, twice.
+    let slack_ns = 2 * 9 * BEAT_NS;
+    let hears = |cells: &Cells, of| cells.members[&A].hears(of, cells.now());
+    cells.run(FIRST_NS + slack_ns);
+    assert!((2..=21).all(|id| hears(&cells, CellId(id))));
+    assert!((1..=21).all(|id| cells.may_answer(CellId(id), RangeId(id))));
+    let since_ns = cells.now_ns;
+    cells.end(gone);
+    while hears(&cells, gone) {
+        cells.run(TICK_NS);
+    }
+    let missed_ns = cells.now_ns - since_ns;
+    assert!((slack_ns / 2..=slack_ns + SHRINK_NS + TICK_NS).contains(&missed_ns), "{missed_ns}");
+    // Who shares a range with it has gone on without it long before.
+    assert_ne!(cells.primary(RangeId(11)), gone);
+    let is_lost = |cells: &Cells, cell| cells.members[&A].is_lost(cell, cells.now());
+    cells.run(LOST_NS + 4 * BEAT_NS - missed_ns);
+    assert!(!is_lost(&cells, gone), "it might have sent one elsewhere");
+    cells.run(slack_ns);
+    assert!(is_lost(&cells, gone) && !is_lost(&cells, CellId(10)));
+}
+
+#[test]
+fn a_cell_that_begins_to_share_a_range_is_missed_as_soon_as_others() {
+    // It was heard more than two seconds ago: a learner that is so silent is dropped.
+    let (mut cells, spare) = (Cells::new(201), CellId(11));
+    cells.run(FIRST_NS + 100 * BEAT_NS);
+    let is_silent = |cells: &Cells| {
+        assert!(cells.members[&A].hears(spare, cells.now()));
+        cells.members[&A].silent_ns(spare, cells.now()) >= FIRST_NS
+    };
+    let silent_at = (0..500).find(|_| {
+        cells.run(TICK_NS);
+        is_silent(&cells)
+    });
+    assert!(silent_at.is_some(), "it is heard in turn");
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.event(A, Event::Ordered(Order::Move { at, cell: spare, from: Some(B) }));
+    cells.run(2 * BEAT_NS);
+    assert_eq!(cells.learner(1), Some(spare));
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.event(A, Event::CaughtUp { at, cell: spare });
+    cells.run(2 * BEAT_NS);
+    assert_eq!(cells.map.range(FIRST).expect("a range").copies, [spare], "its lease counts");
+    let since_ns = cells.now_ns;
+    cells.end(spare);
+    while cells.map.range(FIRST).expect("a range").copies.contains(&spare) {
+        cells.run(TICK_NS);
+    }
+    assert!(cells.now_ns - since_ns <= SHRINK_NS + 2 * BEAT_NS);
+    // It is not chosen again because who shares no range is missed later.
+    cells.run(2 * BEAT_NS);
+    assert_ne!(cells.learner(1), Some(spare));
+}
+
+/// To how many cells it sends heartbeats now, and forgets about that.
+fn receivers(effects: &mut Vec<Effect>) -> usize {
+    effects.drain(..).filter(|it| matches!(it, Effect::Beat { .. })).count()
+}
+
+#[test]
+fn a_cell_that_does_not_know_the_time_asks_all_and_is_answered_by_all() {
+    let (map, mut effects) = (Arc::new(formed(21)), Vec::new());
+    let at = |beats: u64| Now { mono_ns: 4 * FIRST_NS + beats * BEAT_NS, expiry_s: 1_000 };
+    let mut begun = Member::new(A, map.clone(), false, at(0));
+    begun.handle(Event::Tick, at(0), &mut effects);
+    assert_eq!(receivers(&mut effects), 20);
+    // What these say may be old.
+    let old = Heartbeat { sent_ns: 1, expiry_s: 1_000, ..Heartbeat::default() };
+    for id in 2..=21 {
+        let (from, incarnation) = (CellId(id), Incarnation(1));
+        let heard = Event::Heard { from, incarnation, heartbeat: old.clone() };
+        begun.handle(heard, at(0), &mut Vec::new());
+    }
+    begun.handle(Event::Tick, at(1), &mut effects);
+    assert_eq!(receivers(&mut effects), 20);
+    let mut knows = Member::new(A, map, true, at(0));
+    for id in 2..=21 {
+        hears_of(&mut knows, at(0), (CellId(id), if id == 15 { 0 } else { 1_000 }, 0));
+    }
+    knows.handle(Event::Tick, at(1), &mut effects);
+    let to = |id| move |it: &Effect| matches!(it, Effect::Beat { to, .. } if *to == CellId(id));
+    assert!([2, 15, 21].iter().all(|id| effects.iter().any(to(*id))));
+    assert_eq!(receivers(&mut effects), 5, "two neighbours, that one, and two in turn");
+    knows.handle(Event::Broken(CellId(9)), at(1), &mut effects);
+    assert_eq!(receivers(&mut effects), 20, "what cells suspect, all know");
 }
 
 #[test]

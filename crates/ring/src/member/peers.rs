@@ -1,7 +1,11 @@
 //! What a member knows of the other cells.
+//!
+//! Those that share a range with it hear it each time, and are missed soon. The others hear it in
+//! turn, a few at a time: they are missed later, by as much as two turns take.
 
+use super::beats::rounds_ns;
 use super::event::Heartbeat;
-use super::leases::{BEAT_NS, FIRST_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
+use super::leases::{BEAT_NS, FIRST_NS, LEASE_NS, LOST_NS, SHRINK_NS, SILENCE_NS};
 use crate::ids::{CellId, Incarnation};
 use crate::map::Map;
 use std::collections::BTreeMap;
@@ -14,6 +18,10 @@ const _: () = assert!(NONE_NS > BEAT_NS);
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     pub(super) incarnation: Incarnation,
+    /// Whether a range names both cells.
+    shares: bool,
+    /// How much longer it may be silent than one that sends its heartbeats here each time.
+    slack_ns: u64,
     /// When a heartbeat arrived last whose sender hears this cell, or when it is missed at the
     /// earliest.
     pub(super) heard_at_ns: u64,
@@ -42,7 +50,7 @@ pub(super) struct Peer {
     pub(super) is_broken: bool,
     /// Whose links it says are broken.
     suspects: Vec<CellId>,
-    /// Whether any heartbeat of this life has arrived.
+    /// Whether any heartbeat of this life has arrived, and since it was missed.
     is_known: bool,
 }
 
@@ -73,6 +81,8 @@ impl Peer {
     fn new(incarnation: Incarnation, now_ns: u64) -> Self {
         Self {
             incarnation,
+            shares: false,
+            slack_ns: 0,
             heard_at_ns: now_ns + FIRST_NS - SILENCE_NS,
             arrived_at_ns: now_ns,
             sent_ns: 0,
@@ -107,7 +117,31 @@ impl Peer {
 
     /// Whether it is heard now.
     pub(super) fn is_heard(&self, now_ns: u64) -> bool {
-        self.is_known && !self.is_broken && self.silent_ns(now_ns) < SHRINK_NS
+        let silent_ns = self.silent_ns(now_ns);
+        self.is_known && !self.is_broken && silent_ns < SHRINK_NS + self.slack_ns
+    }
+
+    /// Whether no heartbeat of it has arrived for [`LOST_NS`].
+    pub(super) fn is_lost(&self, now_ns: u64) -> bool {
+        self.absent_ns(now_ns) >= LOST_NS + self.slack_ns
+    }
+
+    /// Whether it hears this cell each time: it shares a range with it, or has not said yet that it
+    /// knows the time.
+    fn hears_all(&self) -> bool {
+        self.shares || self.second == 0
+    }
+
+    /// Whether the two cells share a range now, among `cells`.
+    fn shares(&mut self, shares: bool, cells: usize, now_ns: u64) {
+        if shares && !self.shares {
+            // It begins to hear this cell each time when it has that map, too.
+            self.heard_at_ns = self.heard_at_ns.max(now_ns);
+        }
+        // One that is missed already is not heard because it may be silent for longer now.
+        self.is_known &= shares || !self.shares || self.is_heard(now_ns);
+        self.shares = shares;
+        self.slack_ns = if shares { 0 } else { 2 * (rounds_ns(cells) - BEAT_NS) };
     }
 }
 
@@ -118,6 +152,7 @@ pub(super) struct Peers(BTreeMap<CellId, Peer>);
 impl Peers {
     /// The cells of `map` without `me`. One that has started again is a new one.
     pub(super) fn adopt(&mut self, map: &Map, me: CellId, now_ns: u64) {
+        let sharing = map.sharing_with(me);
         self.0.retain(|id, _| map.cells.contains_key(id));
         for (id, cell) in map.cells.iter().filter(|(id, _)| **id != me) {
             let life = cell.started.incarnation;
@@ -126,6 +161,7 @@ impl Peers {
                 *peer = Peer::new(life, now_ns);
             }
             peer.follows(map.version);
+            peer.shares(sharing.contains(id), map.cells.len(), now_ns);
         }
     }
 
@@ -148,6 +184,16 @@ impl Peers {
 
     pub(super) fn ids(&self) -> impl Iterator<Item = CellId> {
         self.0.keys().copied()
+    }
+
+    /// All cells, and whether each hears this one each time.
+    pub(super) fn receivers(&self) -> impl Iterator<Item = (CellId, bool)> {
+        self.0.iter().map(|(id, peer)| (*id, peer.hears_all()))
+    }
+
+    /// Whether `cell` sends its heartbeats here each time.
+    pub(super) fn sends_all(&self, cell: CellId) -> bool {
+        self.get(cell).is_some_and(|peer| peer.slack_ns == 0)
     }
 
     /// Takes in a heartbeat. `version` is that of the own map: a cell with a newer one may have a
@@ -175,7 +221,7 @@ impl Peers {
         peer.shown_s = heartbeat.shown_s;
         let mut lease_from_ns = None;
         // One that does not hear this cell is as good as silent: a link may be dead one way.
-        if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS {
+        if now_ns.saturating_sub(heartbeat.heard_ns) < LEASE_NS + peer.slack_ns {
             // Once it was heard, it is missed at once.
             let before_ns = if peer.counted_ns > 0 { peer.heard_at_ns } else { 0 };
             peer.heard_at_ns = before_ns.max(now_ns);
@@ -189,10 +235,12 @@ impl Peers {
         true
     }
 
-    /// When the next one is silent for so long that something follows, if nothing comes of it.
+    /// When the next one that shares a range is silent for so long that something follows, if
+    /// nothing comes of it.
     pub(super) fn due_ns(&self, now_ns: u64) -> Option<u64> {
         let ends = |peer: &Peer| [SHRINK_NS, SILENCE_NS].map(|silence| peer.heard_at_ns + silence);
-        self.0.values().flat_map(ends).filter(|end_ns| *end_ns > now_ns).min()
+        let sharing = self.0.values().filter(|peer| peer.shares);
+        sharing.flat_map(ends).filter(|end_ns| *end_ns > now_ns).min()
     }
 
     /// Whether all are heard, and none knows the time of the ring.

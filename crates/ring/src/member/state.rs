@@ -3,7 +3,7 @@
 use super::beats::Beats;
 use super::choice::Choice;
 use super::event::{Effect, Event, Granted, Heartbeat, Order};
-use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, LOST_NS, SHRINK_NS, SILENCE_NS};
+use super::leases::{BEAT_NS, DEAF_NS, LEASE_NS, SHRINK_NS, SILENCE_NS};
 use super::moving::Moving;
 use super::newer::Newer;
 use super::peers::{Peer, Peers};
@@ -150,7 +150,7 @@ impl Member {
             Event::Leads(leads) => self.time.leads(leads, now),
             Event::Broken(cell) => {
                 self.peers.breaks(cell);
-                self.beats.hurry();
+                self.beats.hurry_to_all();
             }
             Event::Proposed { range, outcome } => {
                 if let Some(at) = self.proposals.ended(range, outcome, now.mono_ns) {
@@ -201,7 +201,8 @@ impl Member {
         self.due_ns = rules.into_iter().flatten().fold(beats_ns, u64::min);
     }
 
-    /// Takes in a heartbeat. Returns whether it is the latest of its sender.
+    /// Takes in a heartbeat. Returns whether it is the latest of a sender whose others come as
+    /// often as the own ones.
     fn hear(
         &mut self,
         (from, incarnation): (CellId, Incarnation),
@@ -218,7 +219,7 @@ impl Member {
             let is_fresh = heard_ns > 0 && now.mono_ns - heard_ns < LEASE_NS;
             self.time.hear(second, is_fresh, effects);
         }
-        is_latest
+        is_latest && self.peers.sends_all(from)
     }
 
     /// When an event must come, and the map of another cell be asked for, at the latest, in
@@ -312,18 +313,24 @@ impl Member {
         cell == self.me || self.peers.get(cell).is_some_and(|peer| peer.is_heard(now.mono_ns))
     }
 
+    /// How long `cell` was not heard, in nanoseconds.
+    #[cfg(test)]
+    pub(super) fn silent_ns(&self, cell: CellId, now: Now) -> u64 {
+        self.peers.get(cell).map_or(0, |peer| peer.silent_ns(now.mono_ns))
+    }
+
     /// Memory that is free in `cell`, in bytes, as it has said last.
     #[must_use]
     pub fn free_bytes(&self, cell: CellId) -> u64 {
         self.peers.get(cell).map_or(0, |peer| peer.free_bytes)
     }
 
-    /// Whether no heartbeat of `cell` has arrived for [`LOST_NS`], not even one that does not
-    /// count.
+    /// Whether no heartbeat of `cell` has arrived for [`LOST_NS`](super::LOST_NS), and the time in
+    /// which it sends some to those that share no range with it; not even one that does not count.
     #[must_use]
     pub fn is_lost(&self, cell: CellId, now: Now) -> bool {
         let peer = self.peers.get(cell);
-        cell != self.me && peer.is_none_or(|peer| peer.absent_ns(now.mono_ns) >= LOST_NS)
+        cell != self.me && peer.is_none_or(|peer| peer.is_lost(now.mono_ns))
     }
 
     /// Whether `cell` holds nothing of what the map of `version` makes it learn.
@@ -439,7 +446,10 @@ impl Member {
 
     fn beat(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let (suspects, second) = (self.peers.broken(), self.time.says());
-        for to in self.peers.ids() {
+        // One that does not know the time waits for answers.
+        let asks_all = !self.time.is_known();
+        let receivers = self.peers.receivers().map(|(cell, hears)| (cell, hears || asks_all));
+        for to in self.beats.receivers(receivers) {
             let (heard_ns, counted_ns) = self.peers.latest_ns(to);
             let echo_ns = if self.proposals.may_replace(to) { 0 } else { counted_ns };
             let heartbeat = Heartbeat {
