@@ -4,6 +4,7 @@ pub mod cells;
 pub mod copies;
 pub mod discovery;
 pub mod kills;
+pub mod memory;
 pub mod pause;
 pub mod quotas;
 pub mod restarting;
@@ -19,6 +20,7 @@ pub const THEMES: &[&[Claim]] = &[
     cells::CLAIMS,
     restarting::CLAIMS,
     kills::CLAIMS,
+    memory::CLAIMS,
     simulator::CLAIMS,
     rules::CLAIMS,
     discovery::CLAIMS,

@@ -33,6 +33,7 @@ const DEPTH: usize = 64;
 /// Longest one run of the generator may take.
 const RUN_MAX: Duration = Duration::from_secs(180);
 
+/// Each key once, one after the other, many at once.
 const FILL: Load = Load {
     keys: ITEMS,
     depth: DEPTH,
@@ -137,11 +138,16 @@ fn kill(lab: &Lab, mut ring: Ring, stored: u64) -> Result<Kill> {
     Ok(Kill { stored, after, evicted, losses, peaks, whole_s, not_whole })
 }
 
-/// Stores all items through a cell, and counts those that can be read.
-fn held(lab: &Lab, address: SocketAddr, pid: u32, items: u64) -> Result<u64> {
+/// Stores this number of items through a cell, each once.
+pub fn store(lab: &Lab, address: SocketAddr, pid: u32, items: u64) -> Result<()> {
     let load = Load { ratio: "0:1", keys: items, limit: Limit::Requests(items), ..FILL };
     let stored: Outcome = lab.generator()?.args(load.words_for(address, pid)).json(RUN_MAX)?;
-    stored.clean()?;
+    stored.clean().map(drop)
+}
+
+/// Stores all items through a cell, and counts those that can be read.
+fn held(lab: &Lab, address: SocketAddr, pid: u32, items: u64) -> Result<u64> {
+    store(lab, address, pid, items)?;
     Ok(items - misses(lab, address, pid, items)?)
 }
 

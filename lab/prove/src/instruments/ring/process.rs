@@ -36,6 +36,8 @@ pub struct Ring {
 pub struct Given {
     /// More flags, between single spaces.
     pub flags: String,
+    /// Cells that form it; `None`: [`CELLS`].
+    pub cells: Option<u16>,
     /// Cells that join once the ring has formed.
     pub spares: u16,
     /// Variables of their environment.
@@ -64,7 +66,8 @@ impl Ring {
         given: &Given,
         ready: impl FnMut(SocketAddr) -> io::Result<()>,
     ) -> Result<Self> {
-        let launch = Launch::new().more_ports(CELLS as u16 + given.spares - 1);
+        let cells = given.cells.unwrap_or(CELLS as u16);
+        let launch = Launch::new().more_ports(cells + given.spares - 1);
         let launch = cores.into_iter().fold(launch, Launch::cores);
         let variables = given.environment.iter();
         let launch = variables.fold(launch, |launch, (name, value)| launch.env(name, value));
@@ -76,7 +79,7 @@ impl Ring {
         }
         let words = |port: u16| {
             let path = directory.display().to_string();
-            let flags = format!("{volvox} up --cells {CELLS} --json --port {port}");
+            let flags = format!("{volvox} up --cells {cells} --json --port {port}");
             let flags = match given.spares {
                 0 => flags,
                 spares => format!("{flags} --spares {spares}"),
@@ -87,10 +90,10 @@ impl Ring {
         };
         let up = launch.start("ring", &lab.folder(), words, ready)?;
         let mut ring = Self { up: Some(up), directory: directory.clone(), cells: Vec::new() };
-        let cells = until("the ring has not formed", || {
+        let formed = until("the ring has not formed", || {
             Ok(ring.printed()?.iter().find_map(|line| line["cells"].as_array().cloned()))
         })?;
-        ring.cells = cells.iter().map(read_cell).collect::<Result<_>>()?;
+        ring.cells = formed.iter().map(read_cell).collect::<Result<_>>()?;
         ring.whole()?;
         Ok(ring)
     }
