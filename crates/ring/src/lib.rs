@@ -39,4 +39,4 @@ pub use member::{
     APART_S, BEAT_NS, Effect, Event, FIRST_NS, Granted, Heartbeat, LEASE_NS, LOST_NS, Member,
     Memory, Order, Outcome, SHRINK_NS, SILENCE_NS,
 };
-pub use outlook::Outlook;
+pub use outlook::{Learned, Outlook};

@@ -1,4 +1,5 @@
-//! What a cell sees of the others. It decides nothing: reports show it.
+//! What a cell sees of the others, and how much they have learned. It decides nothing: reports show
+//! it.
 
 use crate::ids::CellId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,4 +20,16 @@ pub struct Outlook {
     pub apart: Vec<(CellId, i64)>,
     /// How many seconds the clock of the machine is ahead of the time of the ring.
     pub wall_ahead_s: i64,
+}
+
+/// How much of a range a cell that learns it was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Learned {
+    /// Bytes of keys and values.
+    pub bytes: u64,
+    /// As many as the range has, as far as that can be said of the part that was sent; 0: it cannot
+    /// be said yet.
+    pub about_bytes: u64,
+    /// How long it has learned, in nanoseconds.
+    pub took_ns: u64,
 }

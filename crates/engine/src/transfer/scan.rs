@@ -41,6 +41,13 @@ impl Cursor {
         u64::from(self.slice) << SLICE_SHIFT | u64::from(self.at)
     }
 
+    /// How many of `slices` a walk through them has passed.
+    #[must_use]
+    pub fn passed(self, slices: SliceRange) -> usize {
+        let numbers = slices.numbers();
+        (self.slice as usize).clamp(numbers.start, numbers.end) - numbers.start
+    }
+
     /// The next chain of a walk through `slices`, or `None` at its end.
     fn next<'i>(&mut self, index: &'i Index, slices: SliceRange) -> Option<Span<'i>> {
         loop {

@@ -19,10 +19,11 @@ use effects::{LaneId, Level, Levels, Place};
 use engine::KEY_BYTES_MAX;
 use peer::{Decoder, Identity, Local, Nonce, Purpose, Secret, Target};
 use ring::{
-    CellId, Change, Command, Granted, Incarnation, Leaving, Map, Memory, Order, Outcome, Outlook,
-    RangeId, Stamp,
+    CellId, Change, Command, Granted, Incarnation, Learned, Leaving, Map, Memory, Order, Outcome,
+    Outlook, RangeId, Stamp,
 };
 use session::{LogId, WorkerId};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
@@ -358,6 +359,11 @@ impl RingCell {
     /// Remembers for reports what the cell sees of the others now.
     pub fn see(&self, outlook: Outlook) {
         self.history.past().outlook = Some(outlook);
+    }
+
+    /// Of ranges that this cell leads, so much was sent to the cells that learn them.
+    pub(crate) fn see_learned(&self, learned: BTreeMap<RangeId, Learned>) {
+        self.history.past().learned = learned;
     }
 
     /// What came of a delayed flush.

@@ -1,6 +1,6 @@
 //! What reports show of the past of the ring, and of the other cells. It decides nothing.
 
-use ring::{CHANGES_MAX, Change, Map, Outlook, RangeId};
+use ring::{CHANGES_MAX, Change, Learned, Map, Outlook, RangeId};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +15,8 @@ pub(crate) struct Past {
     pub(crate) changes: VecDeque<(u32, Change)>,
     /// Since when ranges have had fewer copies than they should.
     pub(crate) short_since_s: BTreeMap<RangeId, u32>,
+    /// By range that this cell leads and that another cell learns, how much of it that was sent.
+    pub(crate) learned: BTreeMap<RangeId, Learned>,
     /// What the cell sees of the others, if it has said so.
     pub(crate) outlook: Option<Outlook>,
 }

@@ -10,7 +10,7 @@ use super::orders;
 use crate::worker::Worker;
 use base::{Now, SliceId};
 use memcache::{KEY_BYTES_MAX, KeyToken, Refusal, Words, reply};
-use ring::{Agreement, CellId, Map};
+use ring::{Agreement, CellId, Learned, Map};
 use session::Reply;
 use std::fmt::Display;
 
@@ -153,6 +153,10 @@ fn ranges(ring: &RingCell, (map, past): (&Map, &Past), now: Now, out: &mut Vec<u
         stat("losses", &range.losses);
         if let Some(since_s) = past.short_since_s.get(&range.id) {
             stat("short_since", since_s);
+        }
+        let learned = past.learned.get(&range.id).filter(|_| range.learner.is_some());
+        if let Some(Learned { bytes, about_bytes, took_ns }) = learned {
+            stat("learned", &format_args!("{bytes} {about_bytes} {}", took_ns / 1_000_000));
         }
         if range.primary == ring.identity.cell {
             let serves = if ring.may_answer(range, now) { "yes" } else { "no" };

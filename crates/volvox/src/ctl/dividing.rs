@@ -16,7 +16,7 @@ use super::interrupt::Interrupt;
 use super::loss::check_room;
 use super::map::{Map, Range};
 use super::moving::{ASK, obstacle};
-use super::progress::Shown;
+use super::progress::{Learning, Shown};
 use super::survey::Survey;
 use super::wanted::{Division, Wanted};
 use super::watched::Watched;
@@ -78,6 +78,7 @@ pub(super) fn carry_out(
     interrupt: &Interrupt,
 ) -> Result<(Range, Range), Box<dyn Error>> {
     let (start, mut asked_at, mut shown) = (Instant::now(), None::<Instant>, Shown::default());
+    let mut learning = Learning::new(ring.timeout());
     loop {
         let map = ring.map()?;
         let progress = plan.progress(&map)?;
@@ -85,7 +86,7 @@ pub(super) fn carry_out(
             shown.show("");
             return Ok((lower.clone(), upper.clone()));
         }
-        shown.show(&progress.text(plan));
+        shown.show(&format!("{}{}", progress.text(plan), learning.text(&map)));
         if start.elapsed() >= wait || interrupt.has_come() {
             shown.show("");
             let (text, seconds) = (progress.text(plan), start.elapsed().as_secs_f64());

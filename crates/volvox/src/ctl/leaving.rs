@@ -21,7 +21,7 @@ use super::interrupt::Interrupt;
 use super::loss::losses;
 use super::map::{Map, Member};
 use super::moving::ASK;
-use super::progress::Shown;
+use super::progress::{Learning, Shown};
 use super::ring::verdict;
 use super::survey::Survey;
 use super::table::{bytes, plural};
@@ -89,6 +89,7 @@ pub(super) fn carry_out(
     let mut of_cell =
         survey.cells.get(&cell).and_then(|it| Client::connect(&it.at, wanted.timeout).ok());
     let (mut asked_at, mut shown) = (None::<Instant>, Shown::default());
+    let mut learning = Learning::new(wanted.timeout);
     loop {
         let map = ring.map()?;
         let now = progress(leave, &map, start)?;
@@ -101,7 +102,7 @@ pub(super) fn carry_out(
         let held = of_cell.as_mut().and_then(|it| it.stats("").ok());
         let held = held.and_then(|it| super::report::find::<u64>(&it, "bytes").ok());
         let text = now.text(leave, held);
-        shown.show(&text);
+        shown.show(&format!("{text}{}", learning.text(&map)));
         if begin.elapsed() >= leave.wait || interrupt.has_come() {
             shown.show("");
             let seconds = begin.elapsed().as_secs_f64();

@@ -86,6 +86,29 @@ pub(super) struct Range {
     pub(super) serves: Option<bool>,
     /// The second since which the cell has seen it without a copy that it should have.
     pub(super) short_since_s: Option<u64>,
+    /// How much of it a cell that learns it was sent; only the primary says so.
+    pub(super) learned: Option<Learned>,
+}
+
+/// How much of a range a cell that learns it was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Learned {
+    /// Bytes of keys and values.
+    pub(super) bytes: u64,
+    /// As many as the range has, about; 0 while that cannot be said.
+    pub(super) about_bytes: u64,
+    /// For how many milliseconds it has learned.
+    pub(super) took_ms: u64,
+}
+
+impl Learned {
+    /// In how many milliseconds it has all, if it goes on as until now; `None`: that cannot be said
+    /// yet.
+    pub(super) fn left_ms(&self) -> Option<u64> {
+        let left = u128::from(self.about_bytes.saturating_sub(self.bytes));
+        let left_ms = (left * u128::from(self.took_ms)).checked_div(u128::from(self.bytes))?;
+        (self.about_bytes > 0).then_some(left_ms as u64)
+    }
 }
 
 impl Range {
@@ -213,6 +236,12 @@ impl Range {
             "absorbed" => self.is_absorbed = value == "yes",
             "waits_for_operator" => self.waits_for_operator = value == "yes",
             "serves" => self.serves = Some(value == "yes"),
+            "learned" => {
+                let mut words = value.split(' ');
+                let mut next = || parse(name, words.next().unwrap_or(""));
+                let (bytes, about_bytes, took_ms) = (next()?, next()?, next()?);
+                self.learned = Some(Learned { bytes, about_bytes, took_ms });
+            }
             "short_since" => self.short_since_s = Some(parse(name, value)?),
             _ => {}
         }

@@ -14,6 +14,7 @@ use serde_json::json;
 use super::interrupt::Interrupt;
 use super::loss::check_room;
 use super::map::{Map, Range};
+use super::progress::{Learning, Shown};
 use super::survey::Survey;
 use super::wanted::{Movement, Wanted};
 use super::watched::Watched;
@@ -52,16 +53,22 @@ pub(super) fn carry_out(
     (range, cell, wait): (u32, u32, Duration),
     interrupt: &Interrupt,
 ) -> Result<(Range, Option<Duration>), Box<dyn Error>> {
-    let (start, mut asked_at) = (Instant::now(), None::<Instant>);
+    let (start, mut asked_at, mut shown) = (Instant::now(), None::<Instant>, Shown::default());
+    let mut learning = Learning::new(ring.timeout());
     loop {
         let map = ring.map()?;
         let found = map.ranges.iter().find(|it| it.id == range);
         let now = found.ok_or_else(|| format!("range {range}: the ring has none; see ctl ring"))?;
         if now.primary == cell {
+            shown.show("");
             return Ok((now.clone(), asked_at.map(|_| start.elapsed())));
         }
         let obstacle = obstacle(now, &map, cell)?;
+        if now.learner.is_some() {
+            shown.show(&format!("range {range}, for cell {cell}{}", learning.text(&map)));
+        }
         if start.elapsed() >= wait || interrupt.has_come() {
+            shown.show("");
             return Err(late(now, (cell, start.elapsed()), obstacle.as_deref()).into());
         }
         let is_due = asked_at.is_none_or(|at| at.elapsed() >= ASK);

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::map::{Map, Range};
+use super::map::{Learned, Map, Range};
+use super::progress::how_far;
 use super::survey::Survey;
 use super::table::plural;
 
@@ -19,12 +20,19 @@ pub(super) struct Operation {
     cell: Option<u32>,
     /// In words.
     pub(super) text: String,
+    /// How much of the range a cell that learns it was sent.
+    learned: Option<Learned>,
 }
 
 impl Operation {
     fn to_json(&self) -> Value {
-        let Self { kind, range, cell, text } = self;
-        json!({ "kind": kind, "range": range, "cell": cell, "text": text })
+        let Self { kind, range, cell, text, learned } = self;
+        json!({
+            "kind": kind, "range": range, "cell": cell, "text": text,
+            "bytes": learned.map(|it| it.bytes),
+            "about_bytes": learned.map(|it| it.about_bytes).filter(|bytes| *bytes > 0),
+            "left_ms": learned.and_then(|it| it.left_ms()),
+        })
     }
 }
 
@@ -53,7 +61,8 @@ fn leaving(map: &Map, cell: u32, how: &str) -> Option<Operation> {
     let kind = if how == "absorbed" { "absorb" } else { "drain" };
     let text =
         format!("cell {cell} is being {how}: it has a part in {} still", plural(parts, "range"));
-    (parts > 0).then_some(Operation { kind, range: None, cell: Some(cell), text })
+    let learned = None;
+    (parts > 0).then_some(Operation { kind, range: None, cell: Some(cell), text, learned })
 }
 
 fn of_range(map: &Map, range: &Range) -> Option<Operation> {
@@ -79,7 +88,15 @@ fn of_range(map: &Map, range: &Range) -> Option<Operation> {
         let cell = range.learner?;
         ("learn", Some(cell), format!("cell {cell} learns it"))
     };
-    Some(Operation { kind, range: Some(id), cell, text: format!("range {id}: {text}") })
+    let learned = range.learned;
+    let far = learned.as_ref().map(how_far).unwrap_or_default();
+    Some(Operation {
+        kind,
+        range: Some(id),
+        cell,
+        text: format!("range {id}: {text}{far}"),
+        learned,
+    })
 }
 
 #[cfg(test)]
@@ -101,6 +118,8 @@ mod tests {
         map.ranges[4].is_absorbed = true;
         map.ranges[5].home = Some(3);
         map.ranges[6].learner = Some(3);
+        let learned = Learned { bytes: 1 << 20, about_bytes: 4 << 20, took_ms: 100 };
+        map.ranges[6].learned = Some(learned);
         let said: Vec<_> = operations(&map).into_iter().map(|it| it.text).collect();
         let lines = [
             "cell 2 is being drained: it has a part in 8 ranges still",
@@ -110,10 +129,14 @@ mod tests {
             "range 4: becomes one with range 5",
             "range 5: is to become one with a neighbour",
             "range 6: goes back to cell 3 once that has started again",
-            "range 7: cell 3 learns it",
+            "range 7: cell 3 learns it: 1M of about 4M, 0.3 s left",
         ];
         assert_eq!(said, lines);
         let object = operations(&map)[2].to_json();
         assert_eq!((object["kind"].as_str(), object["cell"].as_u64()), (Some("move"), Some(3)));
+        assert!(object["bytes"].is_null());
+        let object = operations(&map)[7].to_json();
+        let left = [&object["bytes"], &object["about_bytes"], &object["left_ms"]];
+        assert_eq!(left.map(|it| it.as_u64()), [Some(1 << 20), Some(4 << 20), Some(300)]);
     }
 }

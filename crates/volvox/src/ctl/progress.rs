@@ -1,6 +1,15 @@
 //! How far something is, in one line that is shown where somebody looks.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, stderr};
+use std::time::{Duration, Instant};
+
+use super::client::Client;
+use super::map::{Learned, Map};
+use super::table::bytes;
+
+/// How often the cells that lead what others learn are asked how far that is.
+const ASK: Duration = Duration::from_millis(250);
 
 /// The line that is shown.
 #[derive(Default)]
@@ -14,5 +23,90 @@ impl Shown {
             eprint!("\r{blank}\r{text}");
             text.clone_into(&mut self.0);
         }
+    }
+}
+
+/// What cells learn in a ring, as the primaries of that say.
+pub(super) struct Learning {
+    timeout: Duration,
+    clients: BTreeMap<u32, Client>,
+    asked_at: Option<Instant>,
+    text: String,
+}
+
+impl Learning {
+    /// Each answer within `timeout`.
+    pub(super) fn new(timeout: Duration) -> Self {
+        Self { timeout, clients: BTreeMap::new(), asked_at: None, text: String::new() }
+    }
+
+    /// How much of what is learned by `map` was sent, and how long the rest takes: something that
+    /// follows a line. Empty where nobody looks.
+    pub(super) fn text(&mut self, map: &Map) -> &str {
+        let is_due = self.asked_at.is_none_or(|at| at.elapsed() >= ASK);
+        if is_due && stderr().is_terminal() {
+            self.asked_at = Some(Instant::now());
+            let learned = map.ranges.iter().filter(|range| range.learner.is_some());
+            let learned: Vec<_> =
+                learned.filter_map(|range| self.ask(range.primary, range.id, map)).collect();
+            self.text = sum(&learned).map(|all| how_far(&all)).unwrap_or_default();
+        }
+        &self.text
+    }
+
+    /// How much of `range` was sent, as `cell` says, which leads it.
+    fn ask(&mut self, cell: u32, range: u32, map: &Map) -> Option<Learned> {
+        let connect = || Client::connect(&map.cells.get(&cell)?.clients, self.timeout).ok();
+        let mut client = self.clients.remove(&cell).or_else(connect)?;
+        let says = Map::parse(&client.stats("ring").ok()?).ok()?;
+        self.clients.insert(cell, client);
+        says.ranges.iter().find(|it| it.id == range)?.learned
+    }
+}
+
+/// All of these together: they are learned at the same time.
+fn sum(all: &[Learned]) -> Option<Learned> {
+    all.iter().copied().reduce(|sum, it| Learned {
+        bytes: sum.bytes + it.bytes,
+        about_bytes: match (sum.about_bytes, it.about_bytes) {
+            (0, _) | (_, 0) => 0,
+            (a, b) => a + b,
+        },
+        took_ms: sum.took_ms.max(it.took_ms),
+    })
+}
+
+/// How much was sent, and how long the rest takes.
+pub(super) fn how_far(learned: &Learned) -> String {
+    let sent = bytes(learned.bytes);
+    match learned.left_ms() {
+        None => format!(": {sent}"),
+        Some(left_ms) => {
+            let (about, left_s) = (bytes(learned.about_bytes), left_ms as f64 / 1e3);
+            format!(": {sent} of about {about}, {left_s:.1} s left")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_follows_from_what_was_sent_and_how_long_that_took() {
+        let learned = |bytes, about_bytes, took_ms| Learned { bytes, about_bytes, took_ms };
+        let cases = [
+            (learned(0, 0, 0), None, ": 0"),
+            (learned(1 << 20, 0, 100), None, ": 1M"),
+            (learned(1 << 20, 4 << 20, 100), Some(300), ": 1M of about 4M, 0.3 s left"),
+            (learned(4 << 20, 4 << 20, 900), Some(0), ": 4M of about 4M, 0.0 s left"),
+        ];
+        for (learned, left_ms, text) in cases {
+            assert_eq!((learned.left_ms(), &how_far(&learned)[..]), (left_ms, text));
+        }
+        let both = sum(&[learned(1, 4, 10), learned(2, 6, 20)]);
+        assert_eq!(both, Some(learned(3, 10, 20)));
+        assert_eq!(sum(&[learned(1, 4, 10), learned(0, 0, 0)]), Some(learned(1, 0, 10)));
+        assert_eq!(sum(&[]), None);
     }
 }

@@ -81,7 +81,17 @@ impl Survey {
             survey.ask(&again.collect::<Vec<_>>(), timeout);
             survey.ask_new(timeout);
         }
+        survey.adds_learned();
         survey
+    }
+
+    /// Adds to the map what only the primaries of ranges say: how much of them others have learned.
+    fn adds_learned(&mut self) {
+        for range in &mut self.map.ranges {
+            let primary = self.cells.get(&range.primary).and_then(|it| it.answer.as_ref().ok());
+            let says = primary.and_then(|it| it.map.ranges.iter().find(|it| it.id == range.id));
+            range.learned = says.and_then(|it| it.learned);
+        }
     }
 
     /// Asks every cell that the map names and that was not asked.

@@ -25,6 +25,11 @@ impl Watched {
         Self { addresses, timeout: wanted.timeout, client: None }
     }
 
+    /// How long an answer may take.
+    pub(super) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// The map.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::ring::testing::{
 use crate::testing::NOW;
 use crate::worker::Worker;
 use base::{Now, SliceId, Version};
-use effects::WorkerSink;
+use effects::{Mark, WorkerSink};
 use engine::Put;
 use ring::{CellId, Command, Division, Incarnation, Map, RangeId, Stamp, Why};
 use std::collections::BTreeMap;
@@ -175,6 +175,50 @@ fn a_learner_is_ready_when_the_other_copies_have_all_that_it_has_learned() {
     };
     assert!(!is_ready(&[learner]), "the other one lacks something");
     assert!(is_ready(&[learner, CellId(2)]));
+}
+
+/// How much was sent is said while it learns, and how much that will be follows from the slices.
+#[test]
+fn reports_show_how_much_a_learner_was_sent_and_about_how_much_there_is() {
+    let (mut map, learner) = (Map::clone(&formed(2)), CellId(2));
+    let drops = Command::Drop { at: map.ranges[0].stamp(), cell: learner, why: Why::Silent };
+    map.apply(&drops);
+    map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
+    let (id, slices) = (map.ranges[0].id, map.ranges[0].slices());
+    let ring = first_cell(|_| ());
+    let mut worker = Worker::new(ring.cell.clone());
+    worker.begin(NOW);
+    let names = (0..20_000).map(|number| format!("key{number}"));
+    let own: Vec<_> = names.filter(|name| slices.contains(SliceId::of(name.as_bytes()))).collect();
+    for key in &own {
+        let put = Put { value: &[7; 300], client_flags: 0, expiry_s: 0 };
+        worker.set(&ring.cell.engine().key(key.as_bytes()), put, NOW);
+    }
+    worker.end();
+    let all: usize = own.iter().map(|key| key.len() + 300).sum();
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    keeper.hear_ready(learner, map.version);
+    let said = (0..60_000).step_by(100).map(|ms: u64| {
+        keeper.tend(Now { mono_ns: NOW.mono_ns + ms * MS, ..NOW });
+        for copy in ring.copies().iter() {
+            for ((lane, log), (reader, _)) in ring.log.lanes.logs().zip(&copy.readers) {
+                copy.acknowledges(lane.index(), log.end());
+                log.pass(*reader, Mark::Acknowledged, log.end());
+                log.grant_after(*reader, log.end(), 1 << 16);
+            }
+        }
+        ring.history.past().learned.get(&id).copied().unwrap_or_default()
+    });
+    let said: Vec<_> = said.collect();
+    assert!(said.is_sorted_by_key(|it| it.bytes), "{said:?}");
+    let in_between = said.iter().filter(|it| it.bytes > 0 && it.bytes < all as u64);
+    let is_near = |about: u64| about.abs_diff(all as u64) < all as u64 / 4;
+    let estimates: Vec<_> = in_between.map(|it| it.about_bytes).collect();
+    assert!(!estimates.is_empty() && estimates.iter().skip(2).all(|it| is_near(*it)), "{said:?}");
+    let last = said.last().copied().unwrap_or_default();
+    assert_eq!((last.bytes, last.about_bytes), (all as u64, all as u64));
+    assert!(last.took_ns > 0);
 }
 
 /// A copy has ended, and may lead by its journal as long as its primary has not gone on without it.

@@ -131,11 +131,16 @@ impl Learners {
         }
     }
 
-    /// The same again, if it was a while ago.
+    /// The same again, if it was a while ago; reports show then how much the others have learned.
     pub(crate) fn find_ready_again(&mut self, led: &[Led<'_>], ring: &RingCell, now: Now) {
         if now.mono_ns >= self.finds_at_ns {
             self.finds_at_ns = now.mono_ns + FIND_NS;
             self.find_ready(led, ring);
+            let learned = led.iter().filter_map(|Led { range, .. }| {
+                let learning = self.of.get(&range.id)?;
+                Some((range.id, learning.learned(range.slices(), now)))
+            });
+            ring.see_learned(learned.collect());
         }
     }
 

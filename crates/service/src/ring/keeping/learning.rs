@@ -25,7 +25,7 @@ use crate::worker::Worker;
 use base::{Now, SliceId, SliceRange};
 use effects::{ReaderId, WorkerSink};
 use engine::{Engine, ItemSink, More, WalkedItem};
-use ring::CellId;
+use ring::{CellId, Learned};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -62,12 +62,16 @@ pub(crate) struct Learning {
     cut: Cut,
     /// Since when it has no reader, or a walk appends nothing; 0 while it goes on.
     stands_since_ns: u64,
+    /// When it began to learn; 0 before.
+    began_ns: u64,
+    /// Bytes of the keys and values that it was sent by the walk.
+    bytes: u64,
 }
 
 impl Learning {
     pub(crate) fn new(cell: CellId, since: u64) -> Self {
         let (progress, cut) = (Progress::Waiting, Cut::default());
-        Self { cell, since, progress, cut, stands_since_ns: 0 }
+        Self { cell, since, progress, cut, stands_since_ns: 0, began_ns: 0, bytes: 0 }
     }
 
     /// Whether it is sent the changes of the range.
@@ -104,6 +108,21 @@ impl Learning {
         if self.stands_since_ns == 0 { 0 } else { now.mono_ns.saturating_sub(self.stands_since_ns) }
     }
 
+    /// How much of `slices` it was sent.
+    pub(crate) fn learned(&self, slices: SliceRange, now: Now) -> Learned {
+        let (bytes, all) = (self.bytes, slices.numbers().len() as u64);
+        let about_bytes = match &self.progress {
+            Progress::Waiting | Progress::States(_) | Progress::Tags(_) | Progress::Room(_) => 0,
+            Progress::Walking(walk) => match walk.at.passed(slices) as u64 {
+                0 => 0,
+                passed => (u128::from(bytes) * u128::from(all) / u128::from(passed)) as u64,
+            },
+            _ => bytes,
+        };
+        let began_ns = if self.began_ns == 0 { now.mono_ns } else { self.began_ns };
+        Learned { bytes, about_bytes, took_ns: now.mono_ns.saturating_sub(began_ns) }
+    }
+
     /// Goes one step further with `slices`. `others`: the copies in sync. Returns whether its
     /// acknowledgements count from now on, or it is ready from now on.
     pub(crate) fn step(
@@ -137,6 +156,7 @@ impl Learning {
             Progress::Room(ends) => {
                 if copy.has_acked(ends) {
                     self.progress = Progress::Walking(Walk::default());
+                    self.began_ns = now.mono_ns;
                 }
             }
             Progress::Walking(walk) => {
@@ -144,7 +164,7 @@ impl Learning {
                 let readers: Vec<_> = copy.readers.iter().map(|(reader, _)| *reader).collect();
                 let before = walk.begin();
                 let mut at = before;
-                let mut emits = Emits { sink, readers, walk };
+                let mut emits = Emits { sink, readers, walk, bytes: &mut self.bytes };
                 let more = engine.scan(pin, slices, &mut at, ITEMS, now, &mut emits);
                 let goes_on = walk.end(before, at);
                 if more == More::No {
@@ -190,15 +210,21 @@ struct Emits<'a> {
     sink: &'a mut WorkerSink,
     readers: Vec<ReaderId>,
     walk: &'a mut Walk,
+    /// Bytes of all keys and values that were appended.
+    bytes: &'a mut u64,
 }
 
 impl ItemSink for Emits<'_> {
     fn take(&mut self, item: &WalkedItem<'_>) -> bool {
-        let Self { sink, readers, walk } = self;
+        let Self { sink, readers, walk, bytes } = self;
         let slice = item.id.slice;
         let reader = readers[sink.lanes().lane_of(slice).index()];
         let (key, what, version) = (item.key, (item.value, item.facts), item.version);
-        walk.append((item.id, version), || sink.emit(reader, slice, key, what, version).is_ok())
+        walk.append((item.id, version), || {
+            let is_appended = sink.emit(reader, slice, key, what, version).is_ok();
+            **bytes += if is_appended { (key.len() + item.value.bytes()) as u64 } else { 0 };
+            is_appended
+        })
     }
 }
 
