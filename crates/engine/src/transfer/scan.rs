@@ -133,6 +133,13 @@ pub(crate) fn scan(
     more
 }
 
+/// Lets the processor fetch all items of a chain at once: they lie anywhere.
+fn fetch(items: &Items, span: &Span<'_>) {
+    let at = |place| items.segments().try_item(span.chain.get(place).addr());
+    span.places().filter_map(at).for_each(|item| item.prefetch());
+    span.places().filter_map(at).for_each(|item| item.prefetch_rest(item.head()));
+}
+
 /// Passes the items of one chain, and returns how many; `None` if the sink had no space.
 fn pass_chain(
     items: &Items,
@@ -143,6 +150,7 @@ fn pass_chain(
     sink: &mut impl ItemSink,
 ) -> Option<u32> {
     let mut passed = 0;
+    fetch(items, span);
     for place in span.places() {
         let current = items.current(&span.chain, place);
         name.clear();

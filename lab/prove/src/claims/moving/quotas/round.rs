@@ -72,6 +72,8 @@ pub struct Round {
     pub offered_per_s: f64,
     /// How many were answered in each second before, during and after the division.
     pub answered: [Vec<u64>; 3],
+    /// The p99 of each of these seconds.
+    pub p99_by_second_ms: [Vec<f64>; 3],
     /// Before, and during the division.
     pub p99_ms: [f64; 2],
     /// What copying would have taken if a request took as little as at the peak.
@@ -152,6 +154,9 @@ impl Shares {
             offered_per_s: (rate * CELLS as u64) as f64,
             p99_ms: [0, 1].map(|nth: usize| loaded.p99_ms(seconds[nth].clone())),
             cpu_most_ms_per_mb: most_ms / copied_mb,
+            p99_by_second_ms: seconds
+                .clone()
+                .map(|all| all.map(|second| loaded.p99_ms(second..second + 1).round()).collect()),
             answered: seconds.map(|seconds| loaded.counts(seconds)),
             division,
         })
@@ -210,6 +215,7 @@ impl Round {
                 "answered in each second before {:?}, during {:?}, after {:?}",
                 answered[0], answered[1], answered[2]
             ),
+            format!("p99 of these seconds, in ms: {:?}", self.p99_by_second_ms),
         ];
         lines.extend(division.wrong.iter().map(|what| format!("wrong: {what}")));
         lines
