@@ -91,8 +91,9 @@ enum CtlCommand {
         /// Also where the memory of the cell would be short, and items would be evicted
         #[arg(long)]
         force: bool,
-        /// How long to wait, also until a copy is there that the range lacks
-        #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+        /// How long to wait, also until a copy is there that the range lacks; after that the order
+        /// stands
+        #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
         wait: Duration,
     },
     /// Make two of a range of a cell, and have a spare lead one of them: no client sees an error,
