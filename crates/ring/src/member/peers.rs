@@ -121,7 +121,8 @@ impl Peer {
         self.is_known && !self.is_broken && silent_ns < SHRINK_NS + self.slack_ns
     }
 
-    /// Whether no heartbeat of it has arrived for [`LOST_NS`].
+    /// Whether no heartbeat of it has arrived for [`LOST_NS`], and for as long as it may be silent
+    /// besides.
     pub(super) fn is_lost(&self, now_ns: u64) -> bool {
         self.absent_ns(now_ns) >= LOST_NS + self.slack_ns
     }
@@ -132,8 +133,8 @@ impl Peer {
         self.shares || self.second == 0
     }
 
-    /// Whether the two cells share a range now, among `cells`.
-    fn shares(&mut self, shares: bool, cells: usize, now_ns: u64) {
+    /// Sets whether the two cells share a range, among `cells`.
+    fn sets_shares(&mut self, shares: bool, cells: usize, now_ns: u64) {
         if shares && !self.shares {
             // It begins to hear this cell each time when it has that map, too.
             self.heard_at_ns = self.heard_at_ns.max(now_ns);
@@ -161,7 +162,7 @@ impl Peers {
                 *peer = Peer::new(life, now_ns);
             }
             peer.follows(map.version);
-            peer.shares(sharing.contains(id), map.cells.len(), now_ns);
+            peer.sets_shares(sharing.contains(id), map.cells.len(), now_ns);
         }
     }
 

@@ -81,12 +81,12 @@ impl Survey {
             survey.ask(&again.collect::<Vec<_>>(), timeout);
             survey.ask_new(timeout);
         }
-        survey.adds_learned();
+        survey.add_learned();
         survey
     }
 
     /// Adds to the map what only the primaries of ranges say: how much of them others have learned.
-    fn adds_learned(&mut self) {
+    fn add_learned(&mut self) {
         for range in &mut self.map.ranges {
             let primary = self.cells.get(&range.primary).and_then(|it| it.answer.as_ref().ok());
             let says = primary.and_then(|it| it.map.ranges.iter().find(|it| it.id == range.id));

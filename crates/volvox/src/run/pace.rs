@@ -6,12 +6,12 @@
 //!              for more than a tenth of that time
 //!                                   -> rest twice as long between two steps
 //!              neither              -> a 32nd shorter
-//!              they have nothing to do, hardly -> a quarter shorter
+//!              and they hardly wait -> a quarter shorter
 //! ```
 //!
-//! Where the system says neither, that is no time. As TCP finds a rate that nobody knows, it is
-//! raised a little, and halved where it was too much. It begins with the longest rest, and is
-//! raised slowly: each time that a share of the processors is used up, clients wait for some
+//! Where the system says neither, the rest comes to be the shortest. As TCP finds a rate that nobody
+//! knows, it is raised a little, and halved where it was too much. It begins with the longest rest,
+//! and is raised slowly: each time that a share of the processors is used up, clients wait for some
 //! milliseconds, and of a hundred requests not one should.
 
 use std::fs;
