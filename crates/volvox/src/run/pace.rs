@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Where the system says neither, the rest comes to be the shortest. As TCP finds a rate that
-//! nobody knows, it is raised a little, and halved where it was too much. It begins with the longest
-//! rest, and is raised slowly: each time that a share of the processors is used up, clients wait for
-//! some milliseconds, and of a hundred requests not one should.
+//! nobody knows, it is raised a little, and halved where it was too much. It begins with the
+//! longest rest, and is raised slowly: each time that a share of the processors is used up,
+//! clients wait for some milliseconds, and of a hundred requests not one should.
 
 use std::fs;
 use std::path::{Path, PathBuf};
