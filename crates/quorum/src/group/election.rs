@@ -84,10 +84,10 @@ impl Heard {
         last.of_leader && last.at.elapsed() <= LEASE
     }
 
-    /// Whether a leader was heard within a lease, by a cell without a vote too.
-    pub fn hears_leader(&self) -> bool {
+    /// Whether a leader was heard `within` this time, by a cell without a vote too.
+    pub fn hears_leader(&self, within: Duration) -> bool {
         let last = self.0.lock().expect("no holder of this lock panics");
-        last.led_at.is_some_and(|at| at.elapsed() <= LEASE)
+        last.led_at.is_some_and(|at| at.elapsed() <= within)
     }
 
     /// When the voter with this rank among `count` campaigns.

@@ -2,6 +2,7 @@
 
 use super::body::{Answer, Request};
 use super::caller::Caller;
+use super::turns::{Confirmed, Pending, Turns};
 use super::types::{Types, Vote};
 use crate::transport::{Transport, Unreachable};
 use openraft::error::{Fatal, RPCError, RaftError, ReplicationClosed, StreamingError};
@@ -26,6 +27,7 @@ pub struct Links<T> {
     caller: Caller<T>,
     matched: Matched,
     unable: Unable,
+    turns: Turns,
 }
 
 /// The link to one member.
@@ -34,6 +36,8 @@ pub struct Link<T> {
     to: CellId,
     matched: Matched,
     unable: Unable,
+    turns: Turns,
+    confirmed: Confirmed,
 }
 
 /// The members whose last answer was that they cannot write. A clone is the same set.
@@ -102,9 +106,10 @@ impl Matched {
 impl std::error::Error for Silent {}
 
 impl<T> Links<T> {
-    /// Links by way of `caller`, which note in `unable` who cannot write.
-    pub fn new(caller: Caller<T>, unable: Unable) -> Self {
-        Self { caller, matched: Matched::default(), unable }
+    /// Links by way of `caller`, which note in `unable` who cannot write. Heartbeats are sent as
+    /// `turns` says.
+    pub fn new(caller: Caller<T>, unable: Unable, turns: Turns) -> Self {
+        Self { caller, matched: Matched::default(), unable, turns }
     }
 }
 
@@ -112,8 +117,14 @@ impl<T: Transport> RaftNetworkFactory<Types> for Links<T> {
     type Network = Link<T>;
 
     async fn new_client(&mut self, target: CellId, _node: &EmptyNode) -> Link<T> {
-        let (caller, matched) = (self.caller.clone(), self.matched.clone());
-        Link { caller, to: target, matched, unable: self.unable.clone() }
+        Link {
+            caller: self.caller.clone(),
+            to: target,
+            matched: self.matched.clone(),
+            unable: self.unable.clone(),
+            turns: self.turns.clone(),
+            confirmed: Confirmed::default(),
+        }
     }
 }
 
@@ -140,6 +151,12 @@ impl<T: Transport> RaftNetwork<Types> for Link<T> {
         request: AppendEntriesRequest<Types>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<CellId>, Failed> {
+        let turn = self.turns.of(self.to);
+        if turn.is_some_and(|turn| self.confirmed.covers(&request, turn)) {
+            return Ok(AppendEntriesResponse::Success);
+        }
+        self.confirmed = Confirmed::default();
+        let pending = Pending::of(&request);
         let of = |answer| match answer {
             Answer::Append(response) => Some(response),
             _ => None,
@@ -149,6 +166,9 @@ impl<T: Transport> RaftNetwork<Types> for Link<T> {
         let answer = self.ask(Request::Append(request), option.hard_ttl(), of).await?;
         if self.matched.note(self.to, vote, (before, last), &answer) {
             return Err(openraft::error::Unreachable::new(&Silent(self.to)).into());
+        }
+        if matches!(answer, AppendEntriesResponse::Success) {
+            self.confirmed = pending.confirmed();
         }
         Ok(answer)
     }

@@ -14,6 +14,7 @@ mod members;
 mod quorum;
 mod shown;
 mod start;
+mod turns;
 mod types;
 
 pub use body::BODY_MAX;

@@ -1,7 +1,6 @@
 //! A cell of the group: a voter, or one that learns.
 
 use super::body::{Answer, Request};
-use super::election::Heard;
 use super::life::{Life, RecoverError};
 use super::member::Member;
 use super::members::arrange;
@@ -156,7 +155,7 @@ impl<T: Transport> Quorum<T> {
     /// Whether this cell leads, or has heard the leader a moment ago.
     #[must_use]
     pub fn follows(&self) -> bool {
-        self.leader() == Some(self.me) || self.now().heard.hears_leader()
+        self.leader() == Some(self.me) || self.now().follows()
     }
 
     /// The cells that vote, as far as this cell knows. In the middle of a change, those before and
@@ -296,7 +295,7 @@ impl<T: Transport> Quorum<T> {
     async fn passed_on(&self, now: &Member<T>, command: Command) -> Answer {
         let attempt = match self.leader() {
             Some(leader) if leader == self.me => self.propose_here(command).await,
-            Some(leader) if now.heard.hears_leader() => {
+            Some(leader) if now.hears(leader).await => {
                 self.forward(leader, command, DEADLINE).await
             }
             _ => Attempt::Again(None),
@@ -329,7 +328,7 @@ impl<T: Transport> Quorum<T> {
         let answer = tokio::select! {
             answer = now.caller.ask(to, Request::Propose(command), limit) => answer,
             () = self.is_followed(to) => Err(Unreachable::NoAnswer),
-            () = falls_silent(&now.heard) => Err(Unreachable::NoAnswer),
+            () = falls_silent(&now, to) => Err(Unreachable::NoAnswer),
         };
         Self::attempt_of(answer)
     }
@@ -426,8 +425,8 @@ impl<T: Transport> Quorum<T> {
 
     /// Whether `leader` is the one that this cell follows, and is silent. A cell that is out of the
     /// group hears no leader at all.
-    fn has_lost(&self, leader: CellId) -> bool {
-        self.leader() == Some(leader) && !self.now().heard.hears_leader()
+    async fn has_lost(&self, leader: CellId) -> bool {
+        self.leader() == Some(leader) && !self.now().hears(leader).await
     }
 
     /// A place among the calls that are under way.
@@ -458,12 +457,15 @@ impl<T: Transport> Quorum<T> {
     }
 }
 
-/// Waits until the leader is not heard any more.
-async fn falls_silent(heard: &Heard) {
-    // One that was not heard at all may be heard yet.
+/// Waits until `leader` is not heard any more. One that was not heard at all may be heard yet.
+async fn falls_silent<T: Transport>(now: &Member<T>, leader: CellId) {
     let mut was_heard = false;
-    while !was_heard || heard.hears_leader() {
-        was_heard |= heard.hears_leader();
+    loop {
+        let is_heard = now.hears(leader).await;
+        if was_heard && !is_heard {
+            return;
+        }
+        was_heard |= is_heard;
         sleep(LOOK).await;
     }
 }
@@ -487,10 +489,15 @@ impl<T: Transport> Coordinator for Quorum<T> {
                     let here = timeout(limit, self.propose_here(command)).await;
                     here.unwrap_or(Attempt::Done(Outcome::Unknown))
                 }
-                Some(leader) if named != Some(leader) && self.has_lost(leader) => {
-                    self.relay(leader, command, (attempt, limit)).await
+                Some(leader) => {
+                    let is_lost = named != Some(leader) && self.has_lost(leader).await;
+                    let limit = deadline.saturating_duration_since(Instant::now());
+                    if is_lost {
+                        self.relay(leader, command, (attempt, limit)).await
+                    } else {
+                        self.forward(leader, command, limit).await
+                    }
                 }
-                Some(leader) => self.forward(leader, command, limit).await,
                 None => Attempt::Again(None),
             };
             match attempt {

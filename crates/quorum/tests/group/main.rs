@@ -11,3 +11,4 @@ mod faults;
 mod in_simulated_time;
 mod recovery;
 mod steady;
+mod turns;

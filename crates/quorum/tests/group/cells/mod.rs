@@ -106,6 +106,16 @@ impl Cells {
         cells
     }
 
+    /// This number of cells, of which as many vote as may.
+    pub async fn running(count: u32) -> Self {
+        let mut cells = Self::founded_with(formed_of(count)).await;
+        for id in 2..=count {
+            cells.start(id).await;
+        }
+        cells.present(&(1..=count).collect::<Vec<_>>()).await;
+        cells
+    }
+
     /// Starts a cell, for the first time or again.
     pub async fn start(&mut self, id: u32) {
         let id = CellId(id);
