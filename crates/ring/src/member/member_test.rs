@@ -493,6 +493,10 @@ fn a_cell_that_does_not_know_the_time_asks_all_and_is_answered_by_all() {
     assert_eq!(receivers(&mut effects), 5, "two neighbours, that one, and two in turn");
     knows.handle(Event::Broken(CellId(9)), at(1), &mut effects);
     assert_eq!(receivers(&mut effects), 20, "what cells suspect, all know");
+    let heartbeat = Heartbeat { sent_ns: at(1).mono_ns, expiry_s: 1_000, ..Heartbeat::default() };
+    let heard = Event::Heard { from: CellId(9), incarnation: Incarnation(1), heartbeat };
+    knows.handle(heard, at(1), &mut effects);
+    assert_eq!(receivers(&mut effects), 20, "and that they do not any more");
 }
 
 #[test]

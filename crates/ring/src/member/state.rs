@@ -140,6 +140,7 @@ impl Member {
         }
         self.handled_ns = now.mono_ns;
         let said_s = self.time.said_s();
+        let broken = self.peers.broken();
         self.time.passes(now);
         let mut has_heard = false;
         match event {
@@ -148,10 +149,7 @@ impl Member {
                 has_heard = self.hear((from, incarnation), heartbeat, now, effects);
             }
             Event::Leads(leads) => self.time.leads(leads, now),
-            Event::Broken(cell) => {
-                self.peers.breaks(cell);
-                self.beats.hurry_to_all();
-            }
+            Event::Broken(cell) => self.peers.breaks(cell),
             Event::Proposed { range, outcome } => {
                 if let Some(at) = self.proposals.ended(range, outcome, now.mono_ns) {
                     let given_up = self.sealed.gives_up(at, &self.map);
@@ -189,6 +187,10 @@ impl Member {
         // Others may have to know before they show it, or before this cell leads with their leases.
         if self.time.said_s() != said_s {
             self.beats.hurry();
+        }
+        // Two that know of a broken link replace a primary, so it counts when it was broken.
+        if self.peers.broken() != broken {
+            self.beats.hurry_to_all();
         }
         if self.beats.are_due(now.mono_ns, has_heard) {
             self.beat(now, effects);

@@ -8,8 +8,11 @@ use super::client::Client;
 use super::map::{Learned, Map};
 use super::table::bytes;
 
-/// How often the cells that lead what others learn are asked how far that is.
+/// How often the cells that lead what others learn are asked how far that is, and how long each
+/// has to answer: nothing else is looked at meanwhile.
 const ASK: Duration = Duration::from_millis(250);
+/// How long a cell is not asked again that has not answered.
+const SILENT: Duration = Duration::from_secs(5);
 
 /// The line that is shown.
 #[derive(Default)]
@@ -30,14 +33,22 @@ impl Shown {
 pub(super) struct Learning {
     timeout: Duration,
     clients: BTreeMap<u32, Client>,
+    /// By cell, when it has not answered.
+    silent: BTreeMap<u32, Instant>,
     asked_at: Option<Instant>,
     text: String,
 }
 
 impl Learning {
-    /// Each answer within `timeout`.
+    /// Each answer within `timeout`, and before it delays anything else.
     pub(super) fn new(timeout: Duration) -> Self {
-        Self { timeout, clients: BTreeMap::new(), asked_at: None, text: String::new() }
+        Self {
+            timeout: timeout.min(ASK),
+            clients: BTreeMap::new(),
+            silent: BTreeMap::new(),
+            asked_at: None,
+            text: String::new(),
+        }
     }
 
     /// How much of what is learned by `map` was sent, and how long the rest takes: something that
@@ -56,11 +67,25 @@ impl Learning {
 
     /// How much of `range` was sent, as `cell` says, which leads it.
     fn ask(&mut self, cell: u32, range: u32, map: &Map) -> Option<Learned> {
-        let connect = || Client::connect(&map.cells.get(&cell)?.clients, self.timeout).ok();
-        let mut client = self.clients.remove(&cell).or_else(connect)?;
-        let says = Map::parse(&client.stats("ring").ok()?).ok()?;
+        if self.silent.get(&cell).is_some_and(|at| at.elapsed() < SILENT) {
+            return None;
+        }
+        let asked = self.client(cell, map).and_then(|mut client| {
+            let says = client.stats("ring").ok()?;
+            Some((client, says))
+        });
+        let Some((client, says)) = asked else {
+            self.silent.insert(cell, Instant::now());
+            return None;
+        };
         self.clients.insert(cell, client);
+        let says = Map::parse(&says).ok()?;
         says.ranges.iter().find(|it| it.id == range)?.learned
+    }
+
+    fn client(&mut self, cell: u32, map: &Map) -> Option<Client> {
+        let connect = || Client::connect(&map.cells.get(&cell)?.clients, self.timeout).ok();
+        self.clients.remove(&cell).or_else(connect)
     }
 }
 
