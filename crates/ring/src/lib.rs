@@ -32,8 +32,8 @@ pub use consistency::{Consistency, Durability, Reads, UnknownToken};
 pub use ids::{CellId, Incarnation, RangeId};
 pub use map::{
     Ack, Addresses, Below, CELLS_MAX, CHANGES_MAX, COPIES_MAX, Cell, Change, Command, Division,
-    EDITION, EPOCHS_MAX, Flush, Flushes, Leaving, Map, OtherBelow, RANGES_MAX, Range, Refusal,
-    Stamp, Started, Verdict, Why,
+    EDITION, EPOCHS_MAX, Flush, Flushes, LED_MAX, Leaving, Map, ORDERED_MAX, OtherBelow,
+    RANGES_MAX, Range, Refusal, Stamp, Started, Verdict, Why,
 };
 pub use member::{
     APART_S, BEAT_NS, Effect, Event, FIRST_NS, Granted, Heartbeat, LEASE_NS, LOST_NS, Member,

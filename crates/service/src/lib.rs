@@ -131,8 +131,8 @@ pub use effect_log::EffectLogOptions;
 pub use host::{ConnectionReport, Connections, Host, LimitChange, Rusage};
 pub use loader::Loader;
 pub use ring::{
-    AGE_MS_MAX, CopyReads, Finding, Flushing, Keeper, Left, Link, Mail, NoLog, Reach, RingCell,
-    RingConnection, RingHost, RingIdentity, RingService, RoutesOfMap, WrittenBackEntries,
+    AGE_MS_MAX, CopyReads, Finding, Flushing, Keeper, LeaveProgress, Link, Mail, NoLog, Reach,
+    RingCell, RingConnection, RingHost, RingIdentity, RingService, RoutesOfMap, WrittenBackEntries,
 };
 pub use service::{Service, Woken};
 pub use tiered::{Pressed, TierReach, Tiered};

@@ -129,19 +129,26 @@ fn moves(map: &Map, range: &Range, dice: &mut Dice) -> Option<Order> {
     Some(Order::Move { at: range.stamp(), cell, from: None })
 }
 
-/// `range` is to be divided, mostly where a key is; or some other cell is to replace a copy.
+/// `range` is to be divided, mostly where a key is, for a copy of it or for another cell; or some
+/// other cell is to replace a copy.
 fn divides_or_replaces(
     map: &Map,
     range: &Range,
     keys: &[SliceId],
     dice: &mut Dice,
 ) -> Option<Order> {
-    let cell = one_of(map, |cell| !range.has(*cell), dice)?;
     let at = range.stamp();
     if !range.copies.is_empty() && dice.per_mille(400) {
+        let cell = one_of(map, |cell| !range.has(*cell), dice)?;
         let from = range.copies[dice.index(range.copies.len())];
         return Some(Order::Move { at, cell, from: Some(from) });
     }
+    let copies = dice.per_mille(300);
+    let may_lead = |cell: &CellId| match copies {
+        true => range.copies.contains(cell),
+        false => !range.has(*cell),
+    };
+    let cell = one_of(map, may_lead, dice)?;
     let (first, last) = (u64::from(range.start) + 1, u64::from(range.end));
     let within = |slice: &u64| (first..last).contains(slice);
     let of_key = keys[dice.index(keys.len())].index() as u64;

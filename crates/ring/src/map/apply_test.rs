@@ -343,7 +343,7 @@ fn a_range_is_divided_and_a_spare_leads_one_part_and_replaces_a_copy_of_the_othe
     map.apply(&Command::Join { token: 9, started: started(1) });
     let (start, end) = (map.ranges[1].start, map.ranges[1].end);
     assert_eq!(refused(&mut map, &splits), Some(Refusal::NotEligible), "nobody wants that");
-    for (slice, cell) in [(start, 4), (end, 4), (start + 1, 2), (start + 1, 3)] {
+    for (slice, cell) in [(start, 4), (end, 4), (start + 1, 2)] {
         assert_eq!(refused(&mut map, &divides(slice, cell)), Some(Refusal::NotEligible));
     }
     assert_eq!(refused(&mut map, &divides(start + 1, 5)), Some(Refusal::NoCell));
@@ -383,6 +383,32 @@ fn a_range_is_divided_and_a_spare_leads_one_part_and_replaces_a_copy_of_the_othe
     assert_eq!(parts(&map.ranges[1]), (2, vec![4], None, 2));
     assert_eq!(parts(&map.ranges[2]), (4, vec![3], None, 3));
     assert!(map.ranges.iter().all(|it| it.moves_to.is_none() && it.leaves.is_none()));
+}
+
+/// Two cells of which one leads all share it, though nobody learns anything.
+#[test]
+fn a_division_for_a_copy_hands_half_of_it_over() {
+    let mut map = formed(3, 2);
+    let at = |map: &Map, range: usize| map.ranges[range].stamp();
+    let copy = CellId(2);
+    let into = Division { slice: 99, cell: copy };
+    let divide = Command::Divide { at: at(&map, 0), into };
+    assert!(is_applied(&mut map, divide));
+    assert_eq!(map.ranges[0].expects(), None, "it has everything");
+    let mut left = map.clone();
+    let how = Leaving { is_absorbed: false, is_forced: true };
+    assert!(is_applied(&mut left, Command::Leave { cell: copy, life: Incarnation(1), how }));
+    assert_eq!((left.ranges[0].divides, &left.ranges[0].copies[..]), (None, &[copy][..]));
+    let steps: [&dyn Fn(&Map) -> Command; 2] = [&|map| Command::Split { at: at(map, 0) }, &|map| {
+        Command::HandOver { at: at(map, 1), cell: copy }
+    }];
+    for step in steps {
+        let command = step(&map);
+        assert!(is_applied(&mut map, command), "{command:?}");
+    }
+    assert_eq!(parts(&map.ranges[0]), (1, vec![2], None, 2));
+    assert_eq!(parts(&map.ranges[1]), (2, vec![1], None, 3));
+    assert!(map.ranges[..2].iter().all(|it| !it.is_ordered() && it.leaves.is_none()));
 }
 
 /// The cell for which it is divided has become a copy meanwhile: nobody is replaced by itself.

@@ -5,7 +5,8 @@ use super::below::{Below, OtherBelow};
 use super::division::Division;
 use super::edition::EDITION;
 use super::leaving::Leaving;
-use crate::ids::{CellId, Incarnation, RangeId};
+use super::ring_map::CELLS_MAX;
+use crate::ids::{CELL_NUMBERS, CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -293,8 +294,9 @@ pub enum Refusal {
     TooManyCells,
     /// The range has had [`EPOCHS_MAX`](crate::EPOCHS_MAX) primaries.
     TooManyEpochs,
-    /// The ring has [`RANGES_MAX`](crate::RANGES_MAX) ranges, or their primary leads as many as it
-    /// may.
+    /// The ring has [`RANGES_MAX`](crate::RANGES_MAX) ranges, the primary of one that is to be
+    /// divided leads [`LED_MAX`](crate::LED_MAX), or the cell that is to lead one
+    /// [`ORDERED_MAX`](crate::ORDERED_MAX).
     TooManyRanges,
     /// A cell of the ring does not understand the command.
     NotUnderstood,
@@ -361,9 +363,15 @@ impl fmt::Display for Refusal {
             }
             Self::Leaves => "the cell leaves the ring",
             Self::OldLife => "the cell has started again since",
-            Self::TooManyCells => "the ring has had as many cells as it can",
+            Self::TooManyCells => {
+                return write!(
+                    f,
+                    "the ring has {CELLS_MAX} cells, or has used all of its {CELL_NUMBERS} numbers: \
+                     remove those that have ended (volvox ctl remove)"
+                );
+            },
             Self::TooManyEpochs => "the range has had as many primaries as it can",
-            Self::TooManyRanges => "the primary of the range leads as many as it may",
+            Self::TooManyRanges => "the ring, or the cell, has as many ranges as it may",
         })
     }
 }

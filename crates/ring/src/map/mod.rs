@@ -28,4 +28,4 @@ pub(crate) use evenness::{Uneven, uneven};
 pub use flushes::{Flush, Flushes};
 pub use leaving::Leaving;
 pub use range::{EPOCHS_MAX, Range};
-pub use ring_map::{CELLS_MAX, COPIES_MAX, Cell, Map, RANGES_MAX};
+pub use ring_map::{CELLS_MAX, COPIES_MAX, Cell, LED_MAX, Map, ORDERED_MAX, RANGES_MAX};

@@ -188,7 +188,7 @@ impl Range {
     #[must_use]
     pub fn expects(&self) -> Option<CellId> {
         let learner = self.moves_to_learner().filter(|_| self.learner.is_none());
-        learner.or(self.divides.map(|it| it.cell))
+        learner.or(self.divides.map(|it| it.cell).filter(|cell| !self.has(*cell)))
     }
 
     /// The cell that is to learn it because it is to lead it, or to replace a copy.
@@ -319,7 +319,7 @@ impl Range {
         self.is_absorbed = false;
         let upper = Self { id, start: slice, moves_to: Some(cell), home: None, ..self.clone() };
         self.end = slice;
-        // It may have become a copy meanwhile: then nobody is replaced.
+        // Where it is a copy, nobody is replaced.
         self.leaves = self.copies.last().copied().filter(|_| !self.copies.contains(&cell));
         self.moves_to = self.leaves.and(Some(cell));
         Ok(upper)

@@ -32,9 +32,9 @@ pub const COPIES_MAX: u8 = 3;
 /// Most ranges.
 pub const RANGES_MAX: usize = 2 * CELLS_MAX;
 /// Most ranges that a cell leads after one of them was divided: each needs a level of its replies.
-const LED_MAX: usize = 12;
+pub const LED_MAX: usize = 12;
 /// Most ranges that a cell leads by orders of any kind.
-pub(super) const ORDERED_MAX: usize = 24;
+pub const ORDERED_MAX: usize = 24;
 
 /// A cell of the ring.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -425,7 +425,7 @@ impl Map {
             let is_more = range.moves_to == Some(id) && range.in_sync().count() > wanted;
             if is_more || range.learner == Some(id) || range.expects() == Some(id) {
                 range.drops(id);
-            } else if range.moves_to == Some(id) {
+            } else if range.moves_to == Some(id) || range.divides.is_some_and(|it| it.cell == id) {
                 range.ends_orders();
                 range.changes();
             }
@@ -537,7 +537,9 @@ impl Map {
     fn order_division(&mut self, at: Stamp, into: Division) -> Result<(), Refusal> {
         self.may_take(into.cell)?;
         let range = self.range_at(at)?;
-        if range.has(into.cell) || !(range.start + 1..range.end).contains(&into.slice) {
+        let is_possible =
+            range.primary != into.cell && (range.start + 1..range.end).contains(&into.slice);
+        if !is_possible {
             return Err(Refusal::NotEligible);
         }
         if !self.may_lead_more(into.cell) {

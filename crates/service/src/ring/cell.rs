@@ -73,22 +73,22 @@ pub struct Flushing {
 
 /// How far a cell is that leaves its ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct LeaveProgress {
     /// Ranges that it has a part in.
     pub parts: usize,
     /// Whether the map has it that it leaves.
     pub is_ordered: bool,
     /// Whether it does so even if ranges have fewer copies then.
     pub is_forced: bool,
-    /// Whether another cell is heard that stays, and nothing lies below the memory of this one.
+    /// Whether another cell is heard that stays.
     pub is_possible: bool,
-    /// Whether those that stay have room for what it holds.
+    /// Whether those that stay have room for what it holds, or a tier that has what is evicted.
     pub has_room: bool,
 }
 
-/// What a cell holds may take this part of the room that others have: it is not spread over them
-/// evenly, and not all of a segment can be filled.
-const LEFT_MARGIN: (u64, u64) = (4, 3);
+/// What a cell holds may take three quarters of the room that others have: it is not spread over
+/// them evenly, and not all of a segment can be filled.
+const ROOM_TAKEN: (u64, u64) = (3, 4);
 
 /// Requests or entries that are looked at together before the first of them is executed: the
 /// processor fetches what they are about at the same time.
@@ -418,7 +418,7 @@ impl RingCell {
 
     /// How far it is with that.
     #[must_use]
-    pub fn left(&self) -> Left {
+    pub fn leave_progress(&self) -> LeaveProgress {
         let (map, me) = (self.map(), self.identity.cell);
         let free = self.history.past().outlook.as_ref().map(|it| it.free_bytes.clone());
         let free = free.unwrap_or_default();
@@ -431,12 +431,12 @@ impl RingCell {
         let is_to_be_copied = |range: &&ring::Range| others.clone().any(|(id, _)| !range.has(*id));
         let (parts, copied) = (own.clone().count(), own.filter(is_to_be_copied).count());
         let needed = self.memory().used_bytes / parts.max(1) as u64 * copied as u64;
-        Left {
+        LeaveProgress {
             parts,
             is_ordered: map.leaving(me).is_some(),
             is_forced: map.leaving(me).is_some_and(|how| how.is_forced),
-            is_possible: self.below().is_none() && others.count() > 0,
-            has_room: needed * LEFT_MARGIN.0 <= room * LEFT_MARGIN.1,
+            is_possible: others.count() > 0,
+            has_room: self.below().is_some() || needed * ROOM_TAKEN.1 <= room * ROOM_TAKEN.0,
         }
     }
 

@@ -67,7 +67,9 @@ mod waits_below_test;
 mod worker;
 mod written_back;
 
-pub use cell::{Finding, Flushing, Left, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity};
+pub use cell::{
+    Finding, Flushing, LeaveProgress, Mail, NoLog, Reach, RingCell, RingHost, RingIdentity,
+};
 pub use copy_reads::{AGE_MS_MAX, CopyReads};
 pub use handler::RingService;
 pub use keeping::Keeper;

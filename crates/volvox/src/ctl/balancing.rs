@@ -12,6 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use base::RUN_SLICES;
+use ring::LED_MAX;
 use serde_json::json;
 
 use super::dividing;
@@ -30,8 +31,6 @@ use super::watched::Watched;
 const SLACK: usize = 8;
 /// More steps than any ring needs: each makes one cell even, or nearly so.
 const STEPS_MAX: usize = 4096;
-/// A cell that leads this number of ranges has none divided.
-const LED_MAX: usize = 12;
 /// How often it is looked whether nothing is under way.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -222,7 +221,7 @@ fn between(
         return Some(moves(range));
     }
     let improves = |slices: usize| slices * 2 > slack && (slices * 2 + slack) < gap * 2;
-    let longer = own().filter(|it| it.slices() > wanted && !it.has(to));
+    let longer = own().filter(|it| it.slices() > wanted);
     let longer = longer.min_by_key(|it| it.slices()).filter(|_| own().count() < LED_MAX);
     let divides = longer.and_then(|it| {
         let exact = it.last + 1 - wanted;
@@ -302,11 +301,15 @@ impl Step {
             Some(at) => {
                 let id = map.ranges.iter().map(|it| it.id).max().unwrap_or(0) + 1;
                 let range = map.ranges.iter_mut().find(|it| it.id == self.range).expect("found");
-                let upper = Range { id, first: at, primary: self.to, ..range.clone() };
+                let mut upper = Range { id, first: at, primary: self.to, ..range.clone() };
                 range.last = at - 1;
-                // It replaces a copy of what stays.
-                if let Some(copy) = range.copies.last_mut() {
-                    *copy = self.to;
+                // A copy leads the upper half then, and the primary copies it; another cell
+                // replaces a copy of what stays.
+                let own = upper.copies.iter().position(|copy| *copy == self.to);
+                match (own, range.copies.last_mut()) {
+                    (Some(own), _) => upper.copies[own] = self.from,
+                    (None, Some(copy)) => *copy = self.to,
+                    (None, None) => {}
                 }
                 map.ranges.push(upper);
             }
@@ -371,16 +374,22 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_has_a_copy_of_all_gets_a_whole_range() {
+    fn a_cell_that_has_a_copy_of_all_gets_a_part_of_it() {
         let most = SLICES - 1024;
         let map = ring(&[(1, most, 2), (1, 1024, 2)]);
         let first = next(&map, &[1, 2], |_| true).expect("it is uneven");
-        assert_eq!((first.slices, first.at), (most, None), "it cannot be given a part");
+        assert!(first.at.is_some(), "{first:?}");
+        assert_eq!(steps(map.clone(), &[1, 2]).len(), 1);
         assert_eq!(next(&map, &[1, 2], |_| false), None, "no cell has room");
         // As a copy it has it already; another cell would get all of it, a copy included.
         let divided = Step { to: 3, at: Some(64), ..first };
         assert_eq!([first, divided].map(|step| step.gains(&map)), [0, most]);
-        assert_eq!(next(&ring(&[(1, SLICES, 2)]), &[1, 2], |_| true), None, "nothing can be done");
+        let alone = ring(&[(1, SLICES, 2)]);
+        assert_eq!(steps(alone.clone(), &[1, 2]).len(), 1, "each leads half of it");
+        let mut halves = alone;
+        next(&halves, &[1, 2], |_| true).expect("it is uneven").apply(&mut halves);
+        let has: Vec<_> = halves.ranges.iter().map(|it| (it.primary, it.copies[0])).collect();
+        assert_eq!(has, [(1, 2), (2, 1)]);
     }
 
     /// Random rings: it comes to an end, however many cells there are and whatever each leads.

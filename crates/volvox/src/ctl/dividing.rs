@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use base::RUN_SLICES;
+use ring::LED_MAX;
 use serde_json::json;
 
 use super::interrupt::Interrupt;
@@ -56,7 +57,8 @@ pub(super) fn divide(
     let runs = |cell: u32| survey.answers().any(|(id, ..)| id == cell);
     let plan = Plan::of(&answer.map, division, runs)?;
     // It leads one half, and has a copy of the other one.
-    let of = survey.map.ranges.iter().find(|it| it.id == plan.range);
+    let gets = |it: &&Range| it.id == plan.range && !it.has(plan.to);
+    let of = survey.map.ranges.iter().find(gets);
     if !division.is_forced {
         check_room(survey, plan.to, of.map_or(0, Range::slices))?;
     }
@@ -116,7 +118,13 @@ impl Plan {
             Some(id) => format!("cell {cell} does not lead range {id}: see ctl ring"),
             None => format!("cell {cell} leads no range: see ctl ring"),
         })?;
-        let id = range.id;
+        let (id, count) = (range.id, map.ranges.iter().filter(|it| it.primary == cell).count());
+        if count >= LED_MAX {
+            return Err(format!(
+                "cell {cell} leads {count} ranges, and one that leads {LED_MAX} has none divided: \
+                 volvox ctl move gives one of them to another cell"
+            ));
+        }
         let half = range.first + range.slices() / 2;
         let run = half / RUN_SLICES * RUN_SLICES;
         let slice = if run > range.first { run } else { half };
@@ -135,19 +143,22 @@ impl Plan {
         let may_take = |cell: u32| {
             let known = map.cells.get(&cell);
             let stays = known.is_some_and(|it| !it.is_witness && it.leaves.is_none());
-            stays && answers(cell) && !range.has(cell)
+            stays && answers(cell) && range.primary != cell
         };
         let to = match to {
             Some(to) if !may_take(to) => {
                 return Err(format!(
                     "cell {to} cannot take a half of range {id}: it is no cell that answers, or \
-                     leaves, or has a part in it"
+                     leaves, or leads it"
                 ));
             }
             Some(to) => to,
             None => {
-                let mut spares = map.cells.keys().copied().filter(|it| may_take(*it));
-                spares.find(|it| parts(*it) == 0).ok_or_else(|| {
+                let takers = || map.cells.keys().copied().filter(|it| may_take(*it));
+                let leads = |cell: u32| map.ranges.iter().any(|it| it.primary == cell);
+                let spare = takers().find(|it| parts(*it) == 0);
+                let copy = || takers().find(|it| range.has(*it) && !leads(*it));
+                spare.or_else(copy).ok_or_else(|| {
                     "no spare: each cell that answers has a part in a range; start another one, or \
                      name one of them with --to"
                         .to_owned()
@@ -213,8 +224,7 @@ impl Progress<'_> {
         match self {
             Self::Open(_, Some(_)) => "try again later",
             Self::Open(_, None) => {
-                "more than half of the voters must run, a cell leads twelve ranges at most, and \
-                 above a bucket a range is divided at a multiple of 256 slices"
+                "volvox ctl log may say why; more than half of the voters must run"
             }
             Self::Ordered | Self::Divided(_) | Self::Over(..) => "the order stands, see ctl ring",
         }
@@ -276,7 +286,8 @@ mod tests {
         let error = |planned: Result<Plan, String>| planned.expect_err("it is refused");
         assert!(error(plan(4, None, None)).contains("leads no range"));
         assert!(error(plan(2, Some(1), None)).contains("does not lead range 1"));
-        assert!(error(plan(2, None, Some(3))).contains("has a part in it"));
+        assert_eq!(plan(2, None, Some(3)), Ok(Plan { range: 2, slice: 7936, to: 3 }), "its copy");
+        assert!(error(plan(2, None, Some(2))).contains("leads it"));
         assert!(error(plan(2, None, Some(9))).contains("no cell that answers"));
         let alone = Plan::of(&map, &division(2, None, None), |cell| cell != 4);
         assert!(error(alone).starts_with("no spare"));
@@ -284,6 +295,16 @@ mod tests {
         full.ranges[0].copies.push(4);
         let planned = Plan::of(&full, &division(2, None, None), |_| true);
         assert!(error(planned).starts_with("no spare"));
+        // Two cells, of which one leads all: the other one has it already.
+        let mut two = ring();
+        (two.cells, two.ranges[0].last) = ([1, 2].map(|id| (id, Member::default())).into(), 16_383);
+        two.ranges.truncate(1);
+        let planned = Plan::of(&two, &division(1, None, None), |_| true);
+        assert_eq!(planned, Ok(Plan { range: 1, slice: 8192, to: 2 }));
+        let one = &two.ranges[0];
+        two.ranges = (0..12).map(|id| Range { id, first: id as usize, ..one.clone() }).collect();
+        let planned = Plan::of(&two, &division(1, None, None), |_| true);
+        assert!(error(planned).contains("leads 12 ranges"));
         // Short ranges are divided anywhere.
         let mut short = ring();
         (short.ranges[1].first, short.ranges[1].last) = (5376, 5377);

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ring::ORDERED_MAX;
 use serde_json::json;
 
 use super::interrupt::Interrupt;
@@ -107,6 +108,10 @@ pub(super) fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<Str
     if let Some(how) = &known.leaves {
         return Err(format!("cell {cell} is {how}: volvox ctl drain {cell} --undo has it stay"));
     }
+    let leads = map.ranges.iter().filter(|it| it.primary == cell).count();
+    if leads >= ORDERED_MAX && range.moves_to.is_none() {
+        return Err(format!("cell {cell} leads {leads} ranges; by orders {ORDERED_MAX} at most"));
+    }
     Ok(None)
 }
 
@@ -135,8 +140,8 @@ fn late(range: &Range, (cell, took): (u32, Duration), obstacle: Option<&str>) ->
              ring"
         ),
         None => format!(
-            "range {id}: nothing has come of the order within {seconds:.1} s; more than half of \
-             the voters must run"
+            "range {id}: nothing has come of the order within {seconds:.1} s: volvox ctl log may \
+             say why; more than half of the voters must run"
         ),
     }
 }

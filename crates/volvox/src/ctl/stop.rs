@@ -48,18 +48,19 @@ pub(super) fn stop(
         Err(error) => return Err(error.into()),
         Ok(line) => return Err(format!("cell {cell}: {line}; set protocol.allow_shutdown").into()),
     }
-    let short = wait(cell, &other.at, wanted)?;
+    let left = survey.answers().filter(|(id, ..)| *id != cell).count();
+    let short = wait((cell, left), &other.at, wanted)?;
     writeln!(out, "{}", ended(cell, &short, wanted.json))?;
     Ok(u8::from(!short.is_empty()))
 }
 
-/// That `cell` has ended, and which ranges are `short` of copies then.
+/// That `cell` has ended, and which ranges are `short` of copies that they could have then.
 fn ended(cell: u32, short: &[u32], as_json: bool) -> String {
     if as_json {
         return json!({ "cell": cell, "lacks_copies": short }).to_string();
     }
     match numbers(short.iter().copied()).as_str() {
-        "-" => format!("cell {cell} has ended; every range has its copies"),
+        "-" => format!("cell {cell} has ended; every range has the copies that it can have"),
         short => format!("cell {cell} has ended; these ranges lack copies: {short}"),
     }
 }
@@ -71,14 +72,20 @@ fn obstacle(survey: &Survey, cell: u32) -> Option<String> {
     (!is_free || follows.few_voters.is_some()).then(|| verdict(&follows).0)
 }
 
-/// Waits until no range has `cell`, and each has its copies. The ranges that lack some.
-fn wait(cell: u32, other: &str, wanted: &Wanted) -> Result<Vec<u32>, Box<dyn Error>> {
+/// Waits until no range has `cell`, and each has the copies that it can have on the cells that are
+/// `left`. The ranges that lack some.
+fn wait(
+    (cell, left): (u32, usize),
+    other: &str,
+    wanted: &Wanted,
+) -> Result<Vec<u32>, Box<dyn Error>> {
     let start = Instant::now();
     let mut client = Client::connect(other, wanted.timeout)?;
     loop {
         let map = Map::parse(&client.stats("ring")?)?;
         let has = map.ranges.iter().any(|range| range.in_sync().any(|it| it == cell));
-        let short: Vec<_> = map.short().map(|range| range.id).collect();
+        let short = map.short().filter(|range| range.in_sync().count() < left);
+        let short: Vec<_> = short.map(|range| range.id).collect();
         if (!has && short.is_empty()) || start.elapsed() >= ENDING {
             let what = "it has ended, and the others still count it: see ctl ring";
             return if has { Err(format!("cell {cell}: {what}").into()) } else { Ok(short) };
@@ -97,7 +104,10 @@ mod tests {
     fn the_end_of_a_cell_is_one_object_of_json() {
         assert_eq!(ended(4, &[], true), r#"{"cell":4,"lacks_copies":[]}"#);
         assert_eq!(ended(4, &[1, 2], true), r#"{"cell":4,"lacks_copies":[1,2]}"#);
-        assert_eq!(ended(4, &[], false), "cell 4 has ended; every range has its copies");
+        assert_eq!(
+            ended(4, &[], false),
+            "cell 4 has ended; every range has the copies that it can have"
+        );
         let lacks = "cell 4 has ended; these ranges lack copies: 1,2";
         assert_eq!(ended(4, &[1, 2], false), lacks);
     }

@@ -4,7 +4,7 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use service::{Left, RingCell};
+use service::{LeaveProgress, RingCell};
 
 /// How often it is looked how far it is, and how often it is asked for, until the map has it.
 const LOOK: Duration = Duration::from_millis(20);
@@ -14,14 +14,15 @@ const ASK: Duration = Duration::from_millis(200);
 pub(super) fn leave(ring: &RingCell, limit: Duration) {
     let (start, mut asked_at) = (Instant::now(), None::<Instant>);
     loop {
-        let Left { parts, is_ordered, is_forced, is_possible, has_room } = ring.left();
+        let LeaveProgress { parts, is_ordered, is_forced, is_possible, has_room } =
+            ring.leave_progress();
         let seconds = start.elapsed().as_secs_f64();
         if parts == 0 {
             tracing::info!("other cells have all that this one had, after {seconds:.1} s");
             return;
         }
         if !is_possible {
-            tracing::info!("no other cell can take what this one has");
+            tracing::info!("no other cell of the ring is heard that stays: nothing to wait for");
             return;
         }
         if !has_room && !is_ordered {

@@ -55,7 +55,9 @@ impl Plan {
             control: local(control),
             links: local(links),
         });
-        let (cells, copies) = (cells.collect(), wanted.copies.min(wanted.cells as u8));
+        // A ring of one cell has copies once a spare has joined it.
+        let copies = wanted.copies.min(count.min(u16::from(u8::MAX)) as u8);
+        let cells = cells.collect();
         let program = std::env::current_exe()?;
         Ok(Self { program, directory, is_temporary, copies, cells, spares })
     }

@@ -158,6 +158,28 @@ fn a_spare_gets_its_share_while_clients_go_on() {
     assert!(of_spare.count() > 0);
 }
 
+/// From one cell to two, and back: nothing is learned twice, and nobody sees it.
+#[test]
+fn two_cells_share_what_one_has_led_while_clients_go_on() {
+    let ring = Ring::start_with("shares", 1, &["--spares", "1"], &["--allow-shutdown"]);
+    let mut asked = Client::connect(ring.clients[0]);
+    await_lines(&mut asked, &["STAT ranges_short_of_copies 0"]);
+    under_load(&ring, |_, _| {
+        let divided = ctl(ring.clients[0], &["divide", "1"]);
+        assert_eq!(divided["ranges"][1]["primary"].as_u64(), Some(2), "{divided}");
+        let report = asked.list("stats ring");
+        assert_eq!([1, 2].map(|range| of_range(&report, range, "primary")), [1, 2]);
+        (1..=2).for_each(|range| is_whole(&report, range));
+        moves(&ring, 1, 2);
+        let even = ctl(ring.clients[0], &["balance"]);
+        assert_eq!((even["least"].as_u64(), even["is_even"].as_bool()), (Some(8192), Some(true)));
+    });
+    let left = ctl(ring.clients[0], &["absorb", "2", "--force"]);
+    assert_eq!(left["state"].as_str(), Some("absorbed"), "{left}");
+    let ended = ctl(ring.clients[0], &["stop", "2"]);
+    assert_eq!(ended["lacks_copies"].as_array().map(Vec::len), Some(0), "none could have more");
+}
+
 /// What a client that finds the cells by itself asks for: a newer map, as soon as there is one.
 #[test]
 fn a_client_waits_for_a_newer_map() {
@@ -206,7 +228,7 @@ fn a_client_waits_for_a_newer_map() {
 fn ranges_above_a_bucket_move_with_what_is_not_written_back() {
     let bucket = Bucket::of("moving");
     let flags = ["--tier-ack", "os", "--tier-journal", "128MiB", "--allow-shutdown"];
-    let ring = bucket.ring_of("moving", &["--spares", "1"], &flags);
+    let mut ring = bucket.ring_of("moving", &["--spares", "1"], &flags);
     let mut asked = Client::connect(ring.clients[0]);
     await_lines(&mut asked, &["STAT cell:4:heard yes"]);
     let value = |key: usize| format!("{key:010}").repeat(COLD_BYTES / 10);
@@ -224,6 +246,14 @@ fn ranges_above_a_bucket_move_with_what_is_not_written_back() {
         let absorbed = ctl(ring.clients[0], &["absorb", "4"]);
         assert_eq!(absorbed["state"].as_str(), Some("absorbed"));
     });
+    under_load_of(&ring.clients.clone()[..CELLS - 1], |_, _| {
+        ring.signal(2, nix::sys::signal::Signal::SIGTERM);
+        ring.await_starts(1);
+        let back = ["STAT cell:3:start 3", "STAT ranges_short_of_copies 0"];
+        await_lines(&mut asked, &back);
+    });
+    let log = asked.list("stats ring log");
+    assert!(log.iter().filter(|line| line.contains("cell 3 is drained")).count() >= 2, "{log:#?}");
     for key in 0..COLD_KEYS {
         assert_eq!(asked.get(&format!("cold-{key}")), Some(value(key)), "{key}");
     }
