@@ -9,8 +9,8 @@ use crate::voting::Voting;
 use base::Now;
 use quorum::{Coordinator, Quorum};
 use ring::{
-    CellId, Change, Command, Effect, Event, Heartbeat, Incarnation, LOST_NS, Map, Member, Outcome,
-    Outlook, RangeId, Refusal,
+    CellId, Change, Command, Effect, Event, Heartbeat, Incarnation, Map, Member, Outcome, Outlook,
+    RangeId, Refusal, lost_after_ns,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -333,7 +333,8 @@ impl MemberLoop {
         if member.map().version != version {
             self.plane.note("it is not recovered: the map has changed meanwhile".to_owned());
         } else if living.len() * 2 > voters.len() {
-            let (living, all, seconds) = (living.len(), voters.len(), LOST_NS / 1_000_000_000);
+            let lost_after_s = lost_after_ns(member.map().cells.len()) / 1_000_000_000;
+            let (living, all, seconds) = (living.len(), voters.len(), lost_after_s);
             self.plane.note(format!(
                 "it is not recovered: {living} of {all} voters were heard within {seconds} s"
             ));

@@ -37,6 +37,6 @@ pub use map::{
 };
 pub use member::{
     APART_S, BEAT_NS, Effect, Event, FIRST_NS, Granted, Heartbeat, LEASE_NS, LOST_NS, Member,
-    Memory, Order, Outcome, SHRINK_NS, SILENCE_NS,
+    Memory, Order, Outcome, SHRINK_NS, SILENCE_NS, lost_after_ns,
 };
 pub use outlook::{Learned, Outlook};

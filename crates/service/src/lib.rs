@@ -132,7 +132,8 @@ pub use host::{ConnectionReport, Connections, Host, LimitChange, Rusage};
 pub use loader::Loader;
 pub use ring::{
     AGE_MS_MAX, CopyReads, Finding, Flushing, Keeper, LeaveProgress, Link, Mail, NoLog, Reach,
-    RingCell, RingConnection, RingHost, RingIdentity, RingService, RoutesOfMap, WrittenBackEntries,
+    Rest, RingCell, RingConnection, RingHost, RingIdentity, RingService, RoutesOfMap,
+    WrittenBackEntries,
 };
 pub use service::{Service, Woken};
 pub use tiered::{Pressed, TierReach, Tiered};

@@ -11,7 +11,7 @@
 //! send at one time, and each wakes up once to send and to hear the others, not once for each.
 //! What a cell sends does not depend on how many cells there are.
 
-use super::leases::{BEAT_NS, JOIN_NS};
+use super::leases::{BEAT_NS, JOIN_NS, LOST_NS};
 use crate::ids::CellId;
 
 /// How many of the cells that share no range are sent a heartbeat each time.
@@ -21,6 +21,18 @@ const OTHERS_AT_ONCE: usize = 2;
 pub(super) fn rounds_ns(cells: usize) -> u64 {
     let others = cells.saturating_sub(1);
     others.div_ceil(OTHERS_AT_ONCE).max(1) as u64 * BEAT_NS
+}
+
+/// By how much longer a cell may be silent that sends its heartbeats here in turn, in a ring of
+/// `cells`.
+pub(super) fn slack_ns(cells: usize) -> u64 {
+    2 * (rounds_ns(cells) - BEAT_NS)
+}
+
+/// How long after its end a cell counts as lost everywhere in a ring of `cells`.
+#[must_use]
+pub fn lost_after_ns(cells: usize) -> u64 {
+    LOST_NS + slack_ns(cells)
 }
 
 /// The rhythm of the heartbeats.

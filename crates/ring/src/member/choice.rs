@@ -2,13 +2,16 @@
 //!
 //! Of the cells that are heard, those with the fewest parts; with equal parts, the one that has the
 //! most room for the range; then the next one after the primary. So ranges of different primaries,
-//! which choose at the same time, choose different cells where they can.
+//! which choose at the same time, choose different cells where they can. A cell to which ranges are
+//! to go back, and that is quiet, comes last: it has ended, which those that shared no range with it
+//! do not know yet.
 //!
 //! A cell that has just ended may be back in a moment, and has all its memory free then. If nobody
 //! else has room for the range, it is waited for, for [`RETURN_NS`] at most: a full cell would have
 //! to evict.
 
 use super::event::Memory;
+use super::leases::SHRINK_NS;
 use super::peers::Peers;
 use crate::ids::{CellId, RangeId};
 use crate::map::{Map, Range};
@@ -154,7 +157,13 @@ impl Choice {
         let (map, _, peers) = among;
         let parts = |cell: CellId| parts(map, cell);
         let lacking = |cell: CellId| self.lacking(cell, among);
-        let order = |cell: &CellId| (parts(*cell), lacking(*cell), *cell < range.primary, *cell);
+        let is_home = |cell: CellId| map.ranges.iter().any(|range| range.home == Some(cell));
+        let is_quiet =
+            |cell: CellId| peers.get(cell).is_none_or(|it| it.absent_ns(now_ns) >= SHRINK_NS);
+        let is_away = |cell: CellId| is_home(cell) && is_quiet(cell);
+        let order = |cell: &CellId| {
+            (is_away(*cell), parts(*cell), lacking(*cell), *cell < range.primary, *cell)
+        };
         peers.ids().filter(|it| self.may_take(range, *it, among, now_ns)).min_by_key(order)
     }
 

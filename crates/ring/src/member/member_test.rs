@@ -3,7 +3,7 @@
 use super::choice::RETURN_NS;
 use super::event::{Effect, Event, Heartbeat, Memory, Order, Outcome};
 use super::leases::{BEAT_NS, DEAF_NS, FIRST_NS, LEASE_NS, LOST_NS, SHRINK_NS, SILENCE_NS};
-use super::state::Member;
+use super::state::{Member, NAMED_NS};
 use crate::ids::{CellId, Incarnation, RangeId};
 use crate::map::{
     Addresses, Command, Division, Leaving, Map, Refusal, Stamp, Started, Verdict, Why,
@@ -460,6 +460,53 @@ fn a_cell_that_begins_to_share_a_range_is_missed_as_soon_as_others() {
     // It is not chosen again because who shares no range is missed later.
     cells.run(2 * BEAT_NS);
     assert_ne!(cells.learner(1), Some(spare));
+}
+
+/// It says so every few seconds alone.
+#[test]
+fn a_cell_that_says_its_second_in_turn_is_not_behind_because_of_that() {
+    let (map, from) = (Arc::new(formed(301)), CellId(150));
+    let at = |ms: u64| Now {
+        mono_ns: 2 * FIRST_NS + ms * 1_000_000,
+        expiry_s: 1_000 + (ms / 1000) as u32,
+    };
+    let mut member = Member::new(A, map, true, at(0));
+    hears_of(&mut member, at(0), (from, 1_000, 0));
+    for ms in (0..7_000).step_by(50) {
+        member.handle(Event::Tick, at(ms), &mut Vec::new());
+        assert!(member.hears(from, at(ms)));
+        assert_eq!(member.apart(at(ms)), [], "after {ms} ms");
+    }
+    hears_of(&mut member, at(7_000), (from, 1_003, 0));
+    assert_eq!(member.apart(at(7_000)), [(from, -4)], "it is behind");
+}
+
+/// They have no part in anything then, so they would be the first to learn, and nobody else hears
+/// each of them.
+#[test]
+fn cells_that_have_ended_together_do_not_learn_what_others_lack() {
+    let mut cells = Cells::new(101);
+    let ended: Vec<_> = (0..10).map(|at| CellId(11 + 2 * at)).collect();
+    ended.iter().for_each(|cell| cells.end(*cell));
+    cells.run(FIRST_NS);
+    let lacks: Vec<_> = cells.map.ranges.iter().filter(|range| range.copies.is_empty()).collect();
+    assert_eq!(lacks.len(), 20, "each has led one, and copied one");
+    for range in lacks {
+        let learner = range.learner.expect("another cell learns it");
+        assert!(!ended.contains(&learner), "{range:?}");
+    }
+}
+
+#[test]
+fn one_that_does_not_answer_when_it_is_named_is_followed_soon() {
+    let (mut cells, spare) = (Cells::new(101), CellId(50));
+    cells.end(spare);
+    let at = cells.map.range(FIRST).expect("a range").stamp();
+    cells.event(A, Event::Ordered(Order::Move { at, cell: spare, from: Some(B) }));
+    cells.run(2 * BEAT_NS);
+    assert_eq!(cells.learner(1), Some(spare), "it is heard still");
+    cells.run(NAMED_NS + 2 * BEAT_NS);
+    assert_eq!(cells.learner(1), None);
 }
 
 /// To how many cells it sends heartbeats now, and forgets about that.

@@ -15,6 +15,7 @@ mod time;
 #[cfg(test)]
 mod member_test;
 
+pub use beats::lost_after_ns;
 pub use event::{Effect, Event, Granted, Heartbeat, Memory, Order, Outcome};
 pub use leases::{BEAT_NS, FIRST_NS, LEASE_NS, LOST_NS, SHRINK_NS, SILENCE_NS};
 pub use state::Member;

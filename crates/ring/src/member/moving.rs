@@ -13,7 +13,6 @@
 //! places otherwise.
 
 use super::choice::Choice;
-use super::leases::LOST_NS;
 use super::peers::Peers;
 use crate::ids::CellId;
 use crate::map::{Command, Map, Range, Uneven, Why};
@@ -126,9 +125,8 @@ impl Moving<'_> {
         let is_forced = |cell: &CellId| self.map.leaving(*cell).is_some_and(|how| how.is_forced);
         let cell = self.leaving_copy(range).filter(is_forced)?;
         // One that is not heard for a moment may be the one that takes its place.
-        let is_there = |cell: CellId| {
-            self.peers.get(cell).is_some_and(|peer| peer.absent_ns(self.now_ns) < LOST_NS)
-        };
+        let is_there =
+            |cell: CellId| self.peers.get(cell).is_some_and(|peer| !peer.is_lost(self.now_ns));
         let among = (self.map, self.me, self.peers);
         let is_other = |cell: CellId| {
             let may_take = self.may_stay(cell) && self.choice.fits(cell, among);

@@ -3,7 +3,7 @@
 //! Those that share a range with it hear it each time, and are missed soon. The others hear it in
 //! turn, a few at a time: they are missed later, by as much as two turns take.
 
-use super::beats::rounds_ns;
+use super::beats::slack_ns;
 use super::event::Heartbeat;
 use super::leases::{BEAT_NS, FIRST_NS, LEASE_NS, LOST_NS, SHRINK_NS, SILENCE_NS};
 use crate::ids::{CellId, Incarnation};
@@ -20,6 +20,8 @@ pub(super) struct Peer {
     pub(super) incarnation: Incarnation,
     /// Whether a range names both cells.
     shares: bool,
+    /// Since when.
+    shares_since_ns: u64,
     /// How much longer it may be silent than one that sends its heartbeats here each time.
     slack_ns: u64,
     /// When a heartbeat arrived last whose sender hears this cell, or when it is missed at the
@@ -82,6 +84,7 @@ impl Peer {
         Self {
             incarnation,
             shares: false,
+            shares_since_ns: 0,
             slack_ns: 0,
             heard_at_ns: now_ns + FIRST_NS - SILENCE_NS,
             arrived_at_ns: now_ns,
@@ -115,6 +118,18 @@ impl Peer {
         now_ns.saturating_sub(self.arrived_at_ns)
     }
 
+    /// Whether anything of it has arrived since a range names both cells.
+    pub(super) fn has_answered(&self) -> bool {
+        self.arrived_at_ns > self.shares_since_ns
+    }
+
+    /// The second that it says now, as far as is known; 0 if it knows none. One that shares no
+    /// range says it rarely.
+    fn second_now(&self, now_ns: u64) -> u32 {
+        let passed_s = u32::try_from(self.absent_ns(now_ns) / 1_000_000_000).unwrap_or(u32::MAX);
+        if self.second == 0 { 0 } else { self.second.saturating_add(passed_s) }
+    }
+
     /// Whether it is heard now.
     pub(super) fn is_heard(&self, now_ns: u64) -> bool {
         let silent_ns = self.silent_ns(now_ns);
@@ -138,11 +153,12 @@ impl Peer {
         if shares && !self.shares {
             // It begins to hear this cell each time when it has that map, too.
             self.heard_at_ns = self.heard_at_ns.max(now_ns);
+            self.shares_since_ns = now_ns;
         }
         // One that is missed already is not heard because it may be silent for longer now.
         self.is_known &= shares || !self.shares || self.is_heard(now_ns);
         self.shares = shares;
-        self.slack_ns = if shares { 0 } else { 2 * (rounds_ns(cells) - BEAT_NS) };
+        self.slack_ns = if shares { 0 } else { slack_ns(cells) };
     }
 }
 
@@ -249,10 +265,10 @@ impl Peers {
         self.0.values().all(|peer| peer.is_heard(now_ns) && peer.second == 0)
     }
 
-    /// The cells that are heard, with the latest second of each.
+    /// The cells that are heard, with the second that each says now.
     pub(super) fn seconds(&self, now_ns: u64) -> impl Iterator<Item = (CellId, u32)> {
         let heard = self.0.iter().filter(move |(_, peer)| peer.is_heard(now_ns));
-        heard.map(|(id, peer)| (*id, peer.second))
+        heard.map(move |(id, peer)| (*id, peer.second_now(now_ns)))
     }
 
     /// Whether of several other cells no heartbeat has arrived for a while. It is a little shorter

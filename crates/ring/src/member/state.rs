@@ -19,6 +19,10 @@ use std::sync::Arc;
 /// How long a learner may be silent.
 const LEARNER_SILENCE_NS: u64 = 2_000_000_000;
 
+/// How long one may be silent of which nothing has arrived since it was named: it may have ended
+/// before, unnoticed by a cell that shared no range with it.
+pub(super) const NAMED_NS: u64 = 400_000_000;
+
 /// A cell that is woken later than it has asked for by more than this was stopped itself: nobody is
 /// blamed for the time. Less is what a busy machine takes.
 const STOPPED_NS: u64 = 20_000_000;
@@ -568,7 +572,11 @@ impl Member {
         let lost = |cell: CellId| {
             let Some(peer) = self.peers.get(cell) else { return Some(Why::Silent) };
             let is_copy = range.copies.contains(&cell);
-            let most_ns = if is_copy { copy_ns } else { LEARNER_SILENCE_NS };
+            let most_ns = match (is_copy, peer.has_answered()) {
+                (true, _) => copy_ns,
+                (false, true) => LEARNER_SILENCE_NS,
+                (false, false) => NAMED_NS,
+            };
             if peer.is_broken {
                 return Some(Why::Broken);
             }

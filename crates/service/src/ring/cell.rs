@@ -8,6 +8,7 @@ use super::granted::Grants;
 use super::history::History;
 use super::job::{Job, Origin};
 use super::journal_waits::JournalWaits;
+use super::jump::Jumps;
 use super::retries::Tags;
 use super::routes::{self, Parts, Routes};
 use super::terms::{OF_JOURNAL, Term, Terms};
@@ -214,6 +215,7 @@ pub struct RingCell {
     copies: RwLock<Arc<Vec<Arc<Copy>>>>,
     pub(crate) history: History,
     pub(crate) flushed: Flushed,
+    pub(crate) jumps: Jumps,
     /// By lane, whether its worker has mail about it already.
     mailed: Vec<AtomicBool>,
     pub(crate) journal_waits: JournalWaits,
@@ -271,6 +273,7 @@ impl RingCell {
             copies: RwLock::default(),
             history: History::default(),
             flushed: Flushed::new(),
+            jumps: Jumps::new(),
             mailed,
             journal_waits: JournalWaits::default(),
             numbers: AtomicU64::new(0),

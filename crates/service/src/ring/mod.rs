@@ -72,7 +72,7 @@ pub use cell::{
 };
 pub use copy_reads::{AGE_MS_MAX, CopyReads};
 pub use handler::RingService;
-pub use keeping::Keeper;
+pub use keeping::{Keeper, Rest};
 pub use links::{Link, RingConnection};
 pub use routes_of_map::RoutesOfMap;
 pub use written_back::WrittenBackEntries;

@@ -18,8 +18,8 @@ use super::survey::Survey;
 use super::table::plural;
 use super::wanted::Wanted;
 
-/// How long the agreement may take.
-const AGREEING: Duration = Duration::from_secs(10);
+/// How long the agreement may take, once the cells that had the range count as lost.
+const AGREEING: Duration = Duration::from_secs(5);
 /// How often it is looked whether the range has changed, and asked again.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -104,8 +104,10 @@ fn ask(at: &str, range: &Range, wanted: &Wanted) -> Result<Range, Box<dyn Error>
     let (id, epoch, config) = (range.id, range.epoch, range.config);
     let start = Instant::now();
     let mut client = Client::connect(at, wanted.timeout)?;
-    while start.elapsed() < AGREEING {
+    let mut longest = AGREEING;
+    while start.elapsed() < longest {
         let map = Map::parse(&client.stats("ring")?)?;
+        longest = AGREEING + map.lost_after();
         let now = map.ranges.into_iter().find(|it| it.id == id).unwrap_or_default();
         if now.losses > range.losses {
             return Ok(now);
@@ -120,7 +122,7 @@ fn ask(at: &str, range: &Range, wanted: &Wanted) -> Result<Range, Box<dyn Error>
         }
         sleep(LOOK);
     }
-    let seconds = AGREEING.as_secs();
+    let seconds = start.elapsed().as_secs();
     let what = "more than half of the voters must run, and no cell that has it";
     Err(format!("range {id} has not changed within {seconds} s: {what}").into())
 }

@@ -1,6 +1,7 @@
 //! The map of a ring, as a cell shows it in `stats ring`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::report::{Unreadable, find, parse, parse_list};
 
@@ -186,6 +187,11 @@ impl Map {
     pub(super) fn healing(&self) -> Option<&Range> {
         let copies = self.copies_wanted.min(self.cells.len() - self.witnesses().count());
         self.ranges.iter().find(|range| range.in_sync().count() < copies)
+    }
+
+    /// How long after its end a cell counts as lost to all others.
+    pub(super) fn lost_after(&self) -> Duration {
+        Duration::from_nanos(ring::lost_after_ns(self.cells.len()))
     }
 
     /// The ranges that have fewer copies than they should.

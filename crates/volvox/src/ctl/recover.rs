@@ -18,8 +18,8 @@ use super::survey::Survey;
 use super::table::{numbers, ranges};
 use super::wanted::Wanted;
 
-/// How long it may take: a voter counts as lost after five seconds.
-const RECOVERING: Duration = Duration::from_secs(15);
+/// How long it may take, once the other voters count as lost.
+const RECOVERING: Duration = Duration::from_secs(10);
 /// How often it is looked whether it is done, and asked again.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -108,9 +108,9 @@ fn warning(survey: &Survey, (cell, map): (u32, &Map), as_json: bool) -> String {
 
 /// Asks the cell `at` to go on from `map`, until it does.
 fn ask(at: &str, map: &Map, wanted: &Wanted) -> Result<Map, Box<dyn Error>> {
-    let start = Instant::now();
+    let (start, lost_after) = (Instant::now(), map.lost_after());
     let mut client = Client::connect(at, wanted.timeout)?;
-    while start.elapsed() < RECOVERING {
+    while start.elapsed() < RECOVERING + lost_after {
         let now = Map::parse(&client.stats("ring")?)?;
         if now.recoveries > map.recoveries {
             return Ok(now);
@@ -125,8 +125,8 @@ fn ask(at: &str, map: &Map, wanted: &Wanted) -> Result<Map, Box<dyn Error>> {
         }
         sleep(LOOK);
     }
-    let seconds = RECOVERING.as_secs();
-    let what = "its log says why; no voter may be heard for five seconds";
+    let (seconds, lost_s) = (start.elapsed().as_secs(), lost_after.as_secs());
+    let what = format!("its log says why; no voter may be heard for {lost_s} seconds");
     Err(format!("the cell has not gone on within {seconds} s: {what}").into())
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 use control::{Plane, Seen};
 use drivers::Clock;
 use ring::{CellId, Change, Granted, Map, Memory, Outcome, Outlook, Range, RangeId, Stamp};
-use service::{Flushing, Keeper, RingCell};
+use service::{Flushing, Keeper, Rest, RingCell};
 use session::WorkerId;
 
 use super::pace::Pace;
@@ -20,6 +20,9 @@ use crate::logging;
 
 /// Between two steps of what takes long.
 const STEP: Duration = Duration::from_micros(200);
+/// The longest rest between two of these steps while a range lacks a copy: some 100 MB of items of
+/// 300 bytes are copied in a second.
+const REST_SHORT: Duration = Duration::from_millis(1);
 /// The longest rest, where nothing is left to do.
 const REST: Duration = Duration::from_secs(1);
 
@@ -114,14 +117,17 @@ fn run(mut keeper: Keeper, received: &Receiver<Message>, ready: &AtomicU64, cloc
         let is_busy = keeper.tend(now);
         ready.store(keeper.ready_version(), Ordering::Release);
         let wake_ns = keeper.wakes_at_ns(now).saturating_sub(now.mono_ns);
-        if !keeper.may_rest() {
+        if keeper.rest() == Rest::None {
             pace.stops();
         }
-        wait = match is_busy {
-            true if keeper.may_rest() => pace.rest(now.mono_ns, clock.now().mono_ns),
-            true => STEP,
-            false => REST.min(Duration::from_nanos(wake_ns)),
+        let mut paced = || pace.rest(now.mono_ns, clock.now().mono_ns);
+        wait = match (is_busy, keeper.rest()) {
+            (true, Rest::None) => STEP,
+            (true, Rest::Short) => paced().min(REST_SHORT),
+            (true, Rest::Long) => paced(),
+            (false, _) => REST.min(Duration::from_nanos(wake_ns)),
         };
+        keeper.sleeps(clock.now(), wait.as_nanos() as u64);
     }
 }
 

@@ -151,14 +151,14 @@ impl Exchanges {
 
     /// Takes for the cell `me` what `from` says of its tail in an entry of this `kind`, and applies
     /// what this cell lacks. What is for another cell, or for an exchange that is over, is passed
-    /// over. Returns the slices and their new epoch if this cell follows a new primary, and has its
-    /// whole tail with that.
+    /// over. Returns the slices if this cell follows a new primary, and has its whole tail with
+    /// that.
     pub(crate) fn take(
         &self,
         (me, from): (CellId, CellId),
         (kind, bytes): (u8, &[u8]),
         apply: impl FnOnce(&OldEntry<'_>) -> Result<(), Option<Reason>>,
-    ) -> Result<Option<(SliceRange, u32)>, Option<Reason>> {
+    ) -> Result<Option<SliceRange>, Option<Reason>> {
         let malformed = Some(Reason::Malformed);
         let (head, rest) = Head::take(bytes).ok_or(malformed)?;
         let mut exchanges = self.lock();
@@ -177,7 +177,7 @@ impl Exchanges {
             exchange.take_entry(from, tail::entry_of(rest).ok_or(malformed)?, apply)?;
         }
         let is_whole = is_awaited && !exchange.awaits.contains_key(&from);
-        let followed = (is_whole && exchange.follows).then_some((exchange.slices, exchange.epoch));
+        let followed = (is_whole && exchange.follows).then_some(exchange.slices);
         self.count(&exchanges);
         Ok(followed)
     }

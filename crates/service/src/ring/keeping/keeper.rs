@@ -11,6 +11,7 @@
 //! Invariants: a range that this cell begins to lead or to learn was sealed, and is empty unless it
 //! was a copy in sync. What waits for a leadership that has ended is in doubt.
 
+use super::awake::Awake;
 use super::emptying::Emptying;
 use super::epochs::Epochs;
 use super::exchanging::{Exchanging, Step};
@@ -24,7 +25,7 @@ use super::settling::Settling;
 use super::turning::{Turn, Turning};
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::copies::Exchange;
-use crate::ring::jump::{COUNTER_JUMP, jump};
+use crate::ring::jump::{jump, jump_by};
 use crate::ring::routes::{Parts, Routes};
 use crate::ring::terms::Term;
 use crate::worker::Worker;
@@ -47,6 +48,17 @@ const LOOK_NS: u64 = 100_000_000;
 
 /// With this number of copies or more, some may have what others lack when their primary ends.
 const TAILS_COPIES_MIN: u8 = 3;
+
+/// How long a keeper may rest before the next step of what goes on, so that clients come first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    /// Not at all: clients or other cells wait for what goes on, or nothing goes on.
+    None,
+    /// Shortly: it copies a range that has fewer copies than it may have.
+    Short,
+    /// It copies a range for a cell that is to have it, or frees what the cell has no more.
+    Long,
+}
 
 /// Keeps a cell as the map wants it.
 pub struct Keeper {
@@ -74,8 +86,8 @@ pub struct Keeper {
     epochs: Epochs,
     /// The map has changed since what was asked by lives that are over was dropped.
     ends_lives: bool,
-    /// Whether what goes on may take longer.
-    may_rest: bool,
+    rest: Rest,
+    awake: Awake,
     /// The ranges that this cell has seen in a map.
     known: BTreeSet<RangeId>,
     /// Above a tier, what this cell may lead by what its journal has: it is not voided.
@@ -124,7 +136,8 @@ impl Keeper {
             old_routes: Vec::new(),
             epochs: Epochs::default(),
             ends_lives: false,
-            may_rest: false,
+            rest: Rest::None,
+            awake: Awake::default(),
             known: BTreeSet::new(),
             kept: BTreeSet::new(),
             turning: Turning::default(),
@@ -215,6 +228,7 @@ impl Keeper {
         self.old_routes.retain(|routes| Arc::strong_count(routes) > 1);
         // Routes that are replaced from here on were closed to what is sealed already.
         let has_old_routes = !self.old_routes.is_empty();
+        let awake = self.awake.time(now);
         self.worker.begin(now);
         let mut is_emptying = !self.emptying.is_over();
         if is_emptying && self.old_routes.is_empty() {
@@ -225,8 +239,8 @@ impl Keeper {
             self.ring.tags.drop_lives(&self.map);
             self.ends_lives = false;
         }
-        let is_exchanging = self.exchanging.iter().any(|it| it.is_quick(now));
-        let (has_exchanged, has_appended) = self.exchange(now);
+        let is_exchanging = self.exchanging.iter().any(|it| it.is_quick(awake));
+        let (has_exchanged, has_appended) = self.exchange(awake);
         // What has waited for tails, for its items to be dropped, for a level, or for a place to
         // read.
         let waits = self.parts.values().any(|part| !part.is_begun());
@@ -245,30 +259,42 @@ impl Keeper {
         let open: Vec<_> = open.collect();
         let has_flushed = flushes::carry_out(&open, (&map, &ring), &mut self.worker, now);
         let has_settled = self.settling.step(&ring, &mut self.worker, now);
-        let Stepped { changes, goes_on: is_learning, walks } =
-            self.learners.step(&led, &ring, &mut self.worker, now);
+        let Stepped { changes, goes_on: is_learning, walks, heals } =
+            self.learners.step(&led, &ring, &mut self.worker, awake);
         if changes {
             self.publish();
         }
         self.readers.end_holds(&led, &self.learners, &ring, now);
-        self.learners.find_late(&ring, now);
-        self.learners.find_ready_again(&led, &ring, now);
+        self.learners.find_late(&ring, awake);
+        self.learners.find_ready_again(&led, &ring, awake);
         self.worker.end();
         for (lane, _) in ring.log.lanes.logs() {
             if is_learning || has_flushed || has_appended || has_settled {
                 ring.mail_appended(lane.index());
             }
         }
-        // What is not begun may wait for its items to be dropped, and clients for that.
-        self.may_rest = (walks || is_emptying) && !waits && !is_exchanging && !is_sealing;
+        // What is not begun may wait for its items to be dropped, and clients for that. So does a
+        // primary that has this cell learn: it learns once it is empty.
+        let learns = self.parts.values().any(|part| matches!(part, Part::Learner { .. }));
+        let is_awaited = waits || is_exchanging || is_sealing || is_emptying && learns;
+        self.rest = match walks || is_emptying {
+            true if !is_awaited && heals => Rest::Short,
+            true if !is_awaited => Rest::Long,
+            _ => Rest::None,
+        };
         is_emptying || is_learning || is_exchanging || is_sealing
     }
 
-    /// Whether what goes on may take longer, so that clients come first: items are copied to a cell
-    /// that learns them, or freed, and no range that this cell is to serve waits for anything.
+    /// How long it may rest before the next step of what goes on.
     #[must_use]
-    pub fn may_rest(&self) -> bool {
-        self.may_rest
+    pub fn rest(&self) -> Rest {
+        self.rest
+    }
+
+    /// It is called again after `wait_ns` at the latest. Called later, it was stopped meanwhile,
+    /// and others were not silent.
+    pub fn sleeps(&mut self, now: Now, wait_ns: u64) {
+        self.awake.waits(now, wait_ns);
     }
 
     /// What `range` was by the `old` map: itself, the range of which it was a part, or those that
@@ -337,7 +363,7 @@ impl Keeper {
                 self.end_term((term, before.slices), before.sealed == Some(true), now);
             }
             if self.ring.exchanges.end(before.id) {
-                self.jump(range, COUNTER_JUMP);
+                self.ring.jumps.note(range.slices());
             }
             self.exchanging.retain(|it| it.range != before.id);
         }
@@ -351,12 +377,13 @@ impl Keeper {
             None => self.parts.remove(&range.id),
         };
         if let PartChange::Stays(of) = change {
-            self.begin_exchange(range, of, now);
+            self.begin_exchange(range, of, self.awake.at(now));
         } else if change == PartChange::Continues {
             self.continues.extend(leads.then_some(range.id));
         } else if leads && range.epoch > 1 {
             // Others have led it, and have given numbers that nobody knows any more.
-            self.jump(range, self.ring.random() % RANDOM_JUMP_MAX);
+            let by = self.ring.random() % RANDOM_JUMP_MAX;
+            jump_by(&self.ring, range.slices(), range.epoch, by);
         }
     }
 
@@ -411,11 +438,6 @@ impl Keeper {
         changes.reduce(PartChange::of_both).unwrap_or_else(first)
     }
 
-    /// Lets the counters of a range rise, in its epoch.
-    fn jump(&self, range: &Range, by: u64) {
-        jump(&self.ring, range.slices(), range.epoch, by);
-    }
-
     /// Begins to exchange with the other cells in sync of `range` what each has of the log of its
     /// earlier primary `of`.
     fn begin_exchange(&mut self, range: &Range, of: CellId, now: Now) {
@@ -425,7 +447,7 @@ impl Keeper {
         let others: Vec<_> = range.in_sync().filter(is_other).collect();
         if others.is_empty() {
             if !leads {
-                self.jump(range, COUNTER_JUMP);
+                self.ring.jumps.note(slices);
             }
             return;
         }
@@ -528,7 +550,7 @@ impl Keeper {
             return false;
         };
         let continues = range.epoch == 1 || self.continues.remove(&range.id);
-        self.jump(range, if continues { 0 } else { COUNTER_JUMP });
+        jump(&self.ring, range.slices(), range.epoch, !continues);
         self.lead_below(range, level);
         if self.turning.end(range.id) && !range.copies.is_empty() {
             self.settling.begin(term, range.slices());

@@ -31,6 +31,8 @@ pub(crate) struct Stepped {
     pub(crate) goes_on: bool,
     /// Items are walked over for one of them.
     pub(crate) walks: bool,
+    /// The same, of a range that has fewer copies than it may have.
+    pub(crate) heals: bool,
 }
 
 impl Learners {
@@ -81,7 +83,8 @@ impl Learners {
         now: Now,
     ) -> Stepped {
         let copies = ring.copies();
-        let mut stepped = Stepped { changes: false, goes_on: false, walks: false };
+        let mut stepped = Stepped { changes: false, goes_on: false, walks: false, heals: false };
+        let copies_possible = ring.map().copies_possible();
         for Led { range, .. } in led {
             let Some(learning) = self.of.get_mut(&range.id) else { continue };
             if matches!(learning.progress, Progress::Waiting) {
@@ -112,7 +115,9 @@ impl Learners {
             stepped.changes |= learning.step(range.slices(), with, (ring, worker), now);
             let waits = learning.is_ready() || learning.waits_for_below();
             stepped.goes_on |= !waits && learning.stands_ns(now) < STANDS_NS;
-            stepped.walks |= matches!(learning.progress, Progress::Walking(_));
+            let walks = matches!(learning.progress, Progress::Walking(_));
+            stepped.walks |= walks;
+            stepped.heals |= walks && range.is_short(copies_possible);
         }
         stepped
     }

@@ -4,6 +4,7 @@
 //! wait for, and `learners`. What takes several steps is `emptying`, `exchanging`, `hold`,
 //! `sealing`, `turning`, and `learning` with its `walk`.
 
+mod awake;
 mod cut;
 mod emptying;
 mod epochs;
@@ -23,4 +24,4 @@ mod settling;
 mod turning;
 mod walk;
 
-pub use keeper::Keeper;
+pub use keeper::{Keeper, Rest};

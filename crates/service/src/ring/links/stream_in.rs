@@ -7,7 +7,6 @@ use crate::ring::copies::{
     ENTRY_KIND, Lane, OldEntry, Origin, Promised, REACH_KIND, StreamPromise, WRITTEN_BACK_KIND,
 };
 use crate::ring::copies::{settled, slice_state};
-use crate::ring::jump::{COUNTER_JUMP, jump};
 use crate::ring::reason::Reason;
 use crate::ring::retries::outcome::Outcome;
 use crate::ring::retries::{AskedBy, Asker, RequestTag, tag_state};
@@ -304,10 +303,9 @@ impl StreamIn {
                 let (ring, from) = (with.ring, self.cell);
                 let between = (ring.identity.cell, from);
                 let apply = |old: &OldEntry<'_>| self.apply_old(old, with);
-                if let Some((slices, epoch)) = ring.exchanges.take(between, (kind, bytes), apply)? {
-                    // What follows is of the new primary, whose counters have risen too. What has
-                    // come of its tail had to be applied by the numbers of before.
-                    jump(ring, slices, epoch, COUNTER_JUMP);
+                if let Some(slices) = ring.exchanges.take(between, (kind, bytes), apply)? {
+                    // What follows is of the new primary, whose counters have risen.
+                    ring.jumps.note(slices);
                 }
             }
             _ => {}

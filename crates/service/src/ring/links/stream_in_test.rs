@@ -4,6 +4,7 @@ use super::*;
 use crate::fence;
 use crate::retrieve::get_shown;
 use crate::ring::copies::{Exchange, READINGS_BITS, Reach, Tail};
+use crate::ring::jump::{COUNTER_JUMP, jump};
 use crate::ring::retries::tag_state::TagState;
 use crate::ring::retries::{Asker, Known};
 use crate::ring::testing::{first_cell, first_cell_above_a_tier, first_cell_with, formed_with};
@@ -160,7 +161,8 @@ fn a_barrier_is_for_the_lane_of_its_primary_and_a_delayed_flush_comes_once() {
 }
 
 /// A flush in the tail of a primary that is over ends what was before it there, and not what
-/// follows it; only then this copy has numbers above all that the new primary may have given.
+/// follows it. Nor does one of the new primary, whose numbers may be lower than those that this
+/// copy would give if it led.
 #[test]
 fn what_follows_a_flush_in_a_tail_stays() {
     const OLD: CellId = CellId(3);
@@ -187,8 +189,29 @@ fn what_follows_a_flush_in_a_tail_stays() {
         copy.takes(&[Entry::Other { kind, bytes: &bytes, spends: false }]).expect("it is awaited");
     }
     assert!(copy.has(after.as_bytes()) && !copy.has(before.as_bytes()));
+    assert_eq!(engine.engine().last_version(slice), version, "it does not lead");
+    jump(&copy.ring, slices, EPOCH + 2, false);
     let last = engine.engine().last_version(slice);
-    assert!(last.epoch() == EPOCH + 1 && last.counter() >= version.counter() + COUNTER_JUMP);
+    let expected = (EPOCH + 2, version.counter() + COUNTER_JUMP);
+    assert_eq!((last.epoch(), last.counter()), expected, "it leads");
+    jump(&copy.ring, slices, EPOCH + 3, false);
+    let later = engine.engine().last_version(slice);
+    assert_eq!((later.epoch(), later.counter()), (EPOCH + 3, last.counter()), "once");
+}
+
+/// It has missed that its primary was handed the range, whose numbers go on: it has noted a jump
+/// that the primary has not made.
+#[test]
+fn a_flush_ends_nothing_that_follows_it_where_the_copy_has_noted_a_jump() {
+    let mut copy = Copying::new(0, 1);
+    let slices = SliceRange::new(0..8192);
+    let before = key_below(8192, None);
+    let slice = copy.stores(before.as_bytes(), 1);
+    let after = key_below(8192, Some(slice));
+    copy.ring.jumps.note(slices);
+    copy.takes(&[Entry::Barrier(slices, 0)]).expect("it follows that primary");
+    copy.stores(after.as_bytes(), 2);
+    assert!(copy.has(after.as_bytes()) && !copy.has(before.as_bytes()));
 }
 
 #[test]
