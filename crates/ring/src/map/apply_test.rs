@@ -385,6 +385,21 @@ fn a_range_is_divided_and_a_spare_leads_one_part_and_replaces_a_copy_of_the_othe
     assert!(map.ranges.iter().all(|it| it.moves_to.is_none() && it.leaves.is_none()));
 }
 
+/// Of two that are ordered at the same time, one would leave too few.
+#[test]
+fn so_many_cells_stay_that_ranges_can_have_their_copies_unless_it_is_forced() {
+    let mut map = formed(3, 2);
+    let leaves = |cell, is_forced| {
+        let how = Leaving { is_absorbed: true, is_forced };
+        Command::Leave { cell: CellId(cell), life: Incarnation(1), how }
+    };
+    assert!(is_applied(&mut map, leaves(1, false)));
+    assert_eq!(map.apply(&leaves(2, false)), Verdict::Refused(Refusal::TooFewStay));
+    assert!(is_applied(&mut map, leaves(2, true)));
+    assert_eq!(map.apply(&leaves(3, true)), Verdict::Refused(Refusal::TooFewStay), "the last one");
+    assert!(is_applied(&mut map, leaves(1, true)), "it leaves already");
+}
+
 /// Two cells of which one leads all share it, though nobody learns anything.
 #[test]
 fn a_division_for_a_copy_hands_half_of_it_over() {

@@ -288,6 +288,8 @@ pub enum Refusal {
     DividesRun,
     /// The cell leaves the ring.
     Leaves,
+    /// Fewer cells would stay than each range should have copies, or none at all.
+    TooFewStay,
     /// A life of the cell has begun that is later.
     OldLife,
     /// There are [`CELLS_MAX`](crate::CELLS_MAX) cells, or all numbers of cells are used.
@@ -362,6 +364,7 @@ impl fmt::Display for Refusal {
                 return write!(f, "above a bucket a range is divided at a multiple of {run} alone");
             }
             Self::Leaves => "the cell leaves the ring",
+            Self::TooFewStay => "fewer cells would stay than each range should have copies",
             Self::OldLife => "the cell has started again since",
             Self::TooManyCells => {
                 return write!(

@@ -406,13 +406,14 @@ impl Map {
         let stays = |(other, cell): (&CellId, &Cell)| {
             *other != id && !cell.is_witness && cell.leaves.is_none()
         };
-        let is_last = !self.cells.iter().any(stays);
+        let stay = self.cells.iter().filter(|it| stays(*it)).count();
+        let wanted = usize::from(self.copies_wanted);
         let cell = self.cells.get_mut(&id).ok_or(Refusal::NoCell)?;
         if cell.started.incarnation != life {
             return Err(Refusal::OldLife);
         }
-        if is_last && leaves.is_some() {
-            return Err(Refusal::NotEligible);
+        if leaves.is_some_and(|how| stay == 0 || stay < wanted && !how.is_forced) {
+            return Err(Refusal::TooFewStay);
         }
         let has_left = std::mem::replace(&mut cell.leaves, leaves).is_some();
         let Some(how) = leaves else {
@@ -420,7 +421,6 @@ impl Map {
             self.ranges.iter_mut().filter(|_| has_left).for_each(|range| range.keeps(id));
             return Ok(());
         };
-        let wanted = usize::from(self.copies_wanted);
         for range in &mut self.ranges {
             let is_more = range.moves_to == Some(id) && range.in_sync().count() > wanted;
             if is_more || range.learner == Some(id) || range.expects() == Some(id) {

@@ -1530,12 +1530,15 @@ fn a_copy_that_leaves_by_force_is_dropped_where_more_are_missing_besides() {
     assert!(cells.map.ranges.iter().all(|range| !range.has(B)), "{:#?}", cells.map.ranges);
 }
 
-/// There is no other cell that could be a copy.
+/// The only other cell that could be a copy has ended.
 #[test]
 fn a_copy_that_leaves_stays_one_where_nobody_can_replace_it_unless_it_is_forced() {
     for is_forced in [false, true] {
-        let mut cells = Cells::new(2);
+        let mut cells = Cells::new(3);
         cells.run(SILENCE_NS);
+        cells.end(C);
+        cells.run(2 * LOST_NS);
+        cells.carry_out();
         cells.leave(A, false, is_forced);
         for range in &cells.map.ranges {
             let copies: &[CellId] = if is_forced { &[] } else { &[A] };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::ctl::{Balance, Division, Leave, Movement, Question, Restart, Wanted};
+use crate::ctl::{Balance, DEFAULT_SERVER, Division, Leave, Movement, Question, Restart, Wanted};
 
 /// The longest time-out and the longest pause, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
@@ -31,7 +31,7 @@ pub struct CtlArgs {
         global = true,
         value_name = "HOST:PORT",
         value_delimiter = ',',
-        default_value = "127.0.0.1:11211"
+        default_value = DEFAULT_SERVER
     )]
     server: Vec<String>,
     /// How long a cell may take for an answer

@@ -16,6 +16,7 @@ use ring::LED_MAX;
 use serde_json::json;
 
 use super::dividing;
+use super::hint;
 use super::interrupt::Interrupt;
 use super::loss::check_room;
 use super::map::{Map, Member, Range};
@@ -82,7 +83,9 @@ pub(super) fn balance(
         if start.elapsed() >= balance.wait || interrupt.has_come() {
             let seconds = start.elapsed().as_secs_f64();
             let steps = plural(nth, "step");
-            return Err(format!("{steps} in {seconds:.1} s; volvox ctl balance continues").into());
+            return Err(
+                format!("{steps} in {seconds:.1} s; {} balance continues", hint::ctl()).into()
+            );
         }
         let begin = Instant::now();
         match &mut planned {

@@ -13,6 +13,7 @@ use base::RUN_SLICES;
 use ring::LED_MAX;
 use serde_json::json;
 
+use super::hint;
 use super::interrupt::Interrupt;
 use super::loss::check_room;
 use super::map::{Map, Range};
@@ -122,7 +123,8 @@ impl Plan {
         if count >= LED_MAX {
             return Err(format!(
                 "cell {cell} leads {count} ranges, and one that leads {LED_MAX} has none divided: \
-                 volvox ctl move gives one of them to another cell"
+                 {} move gives one of them to another cell",
+                hint::ctl()
             ));
         }
         let half = range.first + range.slices() / 2;
@@ -182,6 +184,11 @@ impl Plan {
                 Some((other, cell)) => Err(format!(
                     "range {id} is being divided already, at slice {other} for cell {cell}"
                 )),
+                None if !(lower.first + 1..=lower.last).contains(&slice) => Err(format!(
+                    "range {id} has changed by another order: it has slices {} to {} now; give \
+                     the order again",
+                    lower.first, lower.last
+                )),
                 None => Ok(Progress::Open(lower, obstacle(lower, map, to)?)),
             };
         };
@@ -199,9 +206,10 @@ impl Plan {
             }
             (false, None, _) => Err(format!(
                 "range {id} was divided: slices from {slice} on are range {new}, which cell {} \
-                 leads; cell {to} has not taken it (ctl log says why): volvox ctl move {new} {to} \
-                 tries that again",
-                upper.primary
+                 leads; cell {to} has not taken it (ctl log says why): {} move {new} {to} tries \
+                 that again",
+                upper.primary,
+                hint::ctl()
             )),
         }
     }
@@ -330,6 +338,9 @@ mod tests {
         map.ranges[1].divides = Some((8000, 1));
         assert!(plan.progress(&map).is_err_and(|why| why.contains("already")));
         map.ranges[1].divides = None;
+        map.ranges[1].last = 6000;
+        assert!(plan.progress(&map).is_err_and(|why| why.contains("by another order")));
+        map.ranges[1].last = 10_751;
         let upper = Range { id: 4, first: 7936, moves_to: Some(4), ..map.ranges[1].clone() };
         map.ranges[1].last = 7935;
         map.ranges.insert(2, upper);

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::client::Client;
+use super::hint;
 use super::interrupt::Interrupt;
 use super::loss::losses;
 use super::map::{Map, Member};
@@ -84,6 +85,16 @@ pub(super) fn carry_out(
         false => None,
     };
     let survey = fresh.as_ref().unwrap_or(survey);
+    if !leave.is_undone
+        && !leave.is_forced
+        && let Some(range) = abandoned(survey, cell)
+    {
+        return Err(format!(
+            "cell {cell}: no cell that has range {range} answers, so nobody can give it away: start \
+             one of them again, or see ctl forgive"
+        )
+        .into());
+    }
     // The cell itself may end.
     let mut ring = Watched::new(survey, Some(cell), wanted);
     let mut of_cell =
@@ -109,6 +120,12 @@ pub(super) fn carry_out(
             return Err(format!("{text}, after {seconds:.1} s; {}", now.remedy(leave)).into());
         }
         let is_open = now == Progress::Open || leave.is_undone;
+        let stay = map.cells.iter().filter(|(id, it)| **id != cell && stays(it)).count();
+        if is_open && !leave.is_undone && !leave.is_forced && stay < map.copies_wanted {
+            // Others have been ordered to leave meanwhile.
+            shown.show("");
+            return Err(format!("cell {cell}: {}", too_few(stay, map.copies_wanted)).into());
+        }
         if is_open && asked_at.is_none_or(|at| at.elapsed() >= ASK) {
             ring.order(&words(leave, start))?;
             asked_at = Some(Instant::now());
@@ -137,21 +154,34 @@ fn wait_until_it_may(
     Ok(fresh)
 }
 
+fn stays(cell: &Member) -> bool {
+    !cell.is_witness && cell.leaves.is_none()
+}
+
+/// That only so many cells `stay`.
+fn too_few(stay: usize, copies: usize) -> String {
+    format!("{} would be left, and each range should have {copies} copies", plural(stay, "cell"))
+}
+
 /// The other cells that answer and stay.
 fn others(survey: &Survey, cell: u32) -> impl Iterator<Item = u32> {
-    let stays = |it: &Member| !it.is_witness && it.leaves.is_none();
     let others = survey.map.cells.iter().filter(move |(id, it)| **id != cell && stays(it));
     let answers = |id: &u32| survey.answers().any(|(it, ..)| it == *id);
     others.map(|(id, _)| *id).filter(answers)
+}
+
+/// A range that `cell` has a part in, if no cell answers that has it in sync.
+fn abandoned(survey: &Survey, cell: u32) -> Option<u32> {
+    let answers = |id: u32| survey.answers().any(|(it, ..)| it == id);
+    let mut ranges = survey.map.ranges.iter().filter(|range| range.has(cell));
+    ranges.find(|range| !range.in_sync().any(answers)).map(|range| range.id)
 }
 
 /// What speaks against it, in the figures of all cells, and whether it passes.
 fn obstacle(survey: &Survey, cell: u32) -> Option<(String, bool)> {
     let (map, left) = (&survey.map, others(survey, cell).count());
     if left < map.copies_wanted {
-        let (cells, copies) = (plural(left, "cell"), map.copies_wanted);
-        let what = format!("{cells} would be left, and each range should have {copies} copies");
-        return Some((what, false));
+        return Some((too_few(left, map.copies_wanted), false));
     }
     let short = map.ranges.iter().find(|range| {
         range.has(cell) && (range.learner.is_some() || range.in_sync().count() < map.copies_wanted)
@@ -231,10 +261,8 @@ impl Progress {
             }
             Self::Leaves(..) | Self::Over => {
                 let verb = if leave.is_absorbed { "absorb" } else { "drain" };
-                format!(
-                    "it goes on: volvox ctl {verb} {} watches it, with --undo it stays",
-                    leave.cell
-                )
+                let (ctl, cell) = (hint::ctl(), leave.cell);
+                format!("it goes on: {ctl} {verb} {cell} watches it, with --undo it stays")
             }
         }
     }
@@ -263,7 +291,7 @@ fn done(leave: &Leave, (parts, runs): (usize, bool), took: Duration, as_json: bo
         "stays" => format!("cell {cell} stays in the ring"),
         _ => {
             let next = match runs {
-                true => format!("volvox ctl stop {cell} ends it"),
+                true => format!("{} stop {cell} ends it", hint::ctl()),
                 false => "it has ended".to_owned(),
             };
             format!("cell {cell} is {state}: {ranges} in {seconds:.1} s; {next}")

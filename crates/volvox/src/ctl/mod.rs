@@ -32,6 +32,7 @@ mod client;
 mod discard;
 mod dividing;
 mod forgive;
+mod hint;
 mod interrupt;
 mod keys;
 mod leaving;
@@ -64,13 +65,15 @@ use std::time::Duration;
 use style::Style;
 use survey::Survey;
 
-pub use wanted::{Balance, Division, Leave, Movement, Question, Restart, Wanted};
+pub use wanted::{Balance, DEFAULT_SERVER, Division, Leave, Movement, Question, Restart, Wanted};
 
 /// Answers a question.
 ///
 /// # Errors
 /// That no cell answers, or none that is in a ring.
 pub fn ctl(wanted: &Wanted) -> Result<u8, Box<dyn Error>> {
+    let is_default = wanted.servers == [DEFAULT_SERVER];
+    hint::set(if is_default { &[] } else { &wanted.servers });
     let stdout = io::stdout().lock();
     let style = Style::of(stdout.is_terminal(), |name| std::env::var(name).ok());
     let mut out = BufWriter::new(stdout);

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use ring::ORDERED_MAX;
 use serde_json::json;
 
+use super::hint;
 use super::interrupt::Interrupt;
 use super::loss::check_room;
 use super::map::{Map, Range};
@@ -88,6 +89,12 @@ pub(super) fn carry_out(
 /// What is in the way, and does not pass by itself.
 pub(super) fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<String>, String> {
     let id = range.id;
+    let is_gone = |cell: u32| map.cells.get(&cell).is_none_or(|it| it.is_heard == Some(false));
+    if range.moves_to.is_none() && range.in_sync().all(is_gone) {
+        return Err(format!(
+            "range {id}: no cell that has it is heard: start one of them again, or see ctl forgive"
+        ));
+    }
     if range.leaves.is_some() {
         return Ok(Some("a copy of it is being replaced".to_owned()));
     }
@@ -106,7 +113,8 @@ pub(super) fn obstacle(range: &Range, map: &Map, cell: u32) -> Result<Option<Str
     let known =
         known.ok_or_else(|| format!("range {id}: the ring has no cell {cell} that can lead it"))?;
     if let Some(how) = &known.leaves {
-        return Err(format!("cell {cell} is {how}: volvox ctl drain {cell} --undo has it stay"));
+        let (ctl, verb) = (hint::ctl(), if how == "absorbed" { "absorb" } else { "drain" });
+        return Err(format!("cell {cell} is {how}: {ctl} {verb} {cell} --undo has it stay"));
     }
     let leads = map.ranges.iter().filter(|it| it.primary == cell).count();
     if leads >= ORDERED_MAX && range.moves_to.is_none() {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
+use super::hint;
 use super::interrupt::Interrupt;
 use super::map::Map;
 use super::moving::ASK;
@@ -21,6 +22,8 @@ use super::watched::Watched;
 
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(50);
+/// How long a cell may be heard still that has ended a moment ago.
+const ENDING: Duration = Duration::from_secs(2);
 
 /// Has the ring forget a cell, and waits for that.
 pub(super) fn remove(
@@ -51,8 +54,8 @@ pub(super) fn remove(
             None => format!("cell {cell}: the map has it still"),
         };
         shown.show(&text);
-        let passes = obstacle.as_ref().is_none_or(|(_, passes)| *passes);
-        if !passes || begin.elapsed() >= longest || interrupt.has_come() {
+        let longest = obstacle.as_ref().map_or(longest, |(_, passes)| longest.min(*passes));
+        if begin.elapsed() >= longest || interrupt.has_come() {
             shown.show("");
             return Err(text.into());
         }
@@ -64,19 +67,19 @@ pub(super) fn remove(
     }
 }
 
-/// Why the ring cannot forget `cell`, and whether that passes.
-fn obstacle(map: &Map, cell: u32, start: u64) -> Option<(String, bool)> {
-    let member = map.cells.get(&cell)?;
+/// Why the ring cannot forget `cell`, and after how long that does not pass any more.
+fn obstacle(map: &Map, cell: u32, start: u64) -> Option<(String, Duration)> {
+    let (member, ctl) = (map.cells.get(&cell)?, hint::ctl());
     if member.start != start {
-        return Some(("it has started again, and stays in the ring".to_owned(), false));
+        let what = "it has started again, and stays in the ring".to_owned();
+        return Some((what, Duration::ZERO));
     }
     if member.is_heard != Some(false) {
         let first = match member.is_witness {
             true => "end its process first".to_owned(),
-            false => format!("volvox ctl absorb {cell} && volvox ctl stop {cell} first"),
+            false => format!("{ctl} absorb {cell} && {ctl} stop {cell} first"),
         };
-        // One that has ended a moment ago is heard a little longer.
-        return Some((format!("it runs: {first}"), true));
+        return Some((format!("it runs: {first}"), ENDING));
     }
     let to_come = |it: &super::map::Range| {
         let others = [it.moves_to, it.leaves, it.home, it.divides.map(|(_, cell)| cell)];
@@ -87,11 +90,12 @@ fn obstacle(map: &Map, cell: u32, start: u64) -> Option<(String, bool)> {
         "-" => {}
         of => {
             let what = format!("it has a part in these ranges, or they go back to it: {of}");
-            return Some((format!("{what}; volvox ctl absorb {cell} first"), false));
+            return Some((format!("{what}; {ctl} absorb {cell} first"), Duration::ZERO));
         }
     }
     if map.voters.contains(&cell) {
-        return Some(("it votes still, until another cell takes its vote".to_owned(), true));
+        let what = "it has a vote, which another cell is to take over".to_owned();
+        return Some((what, Duration::MAX));
     }
     None
 }
@@ -107,20 +111,20 @@ mod tests {
         let start = |map: &Map, cell| map.cells[&cell].start;
         let says = |map: &Map, cell: u32| obstacle(map, cell, start(map, cell));
         let has = |map: &Map, cell: u32, what: &str, passes| {
-            let (why, does_pass) = says(map, cell).expect(what);
-            assert!(why.contains(what) && does_pass == passes, "{why}");
+            let (why, until) = says(map, cell).expect(what);
+            assert!(why.contains(what) && until == passes, "{why}");
         };
         assert!(obstacle(&map, 1, 99).is_some_and(|(why, _)| why.contains("started again")));
-        has(&map, 2, "it runs: volvox ctl absorb 2 && volvox ctl stop 2 first", true);
+        has(&map, 2, "it runs: volvox ctl absorb 2 && volvox ctl stop 2 first", ENDING);
         map.ranges[0].copies.push(1);
-        has(&map, 1, "volvox ctl absorb 1 first", false);
+        has(&map, 1, "volvox ctl absorb 1 first", Duration::ZERO);
         for range in &mut map.ranges {
             range.copies.retain(|cell| *cell != 1);
             (range.primary, range.home) = (2, Some(1));
         }
-        has(&map, 1, "go back to it", false);
+        has(&map, 1, "go back to it", Duration::ZERO);
         map.ranges.iter_mut().for_each(|range| range.home = None);
-        has(&map, 1, "it votes still", true);
+        has(&map, 1, "has a vote", Duration::MAX);
         map.voters = vec![2];
         assert_eq!(says(&map, 1), None);
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::client::{Client, NoAnswer};
+use super::hint;
 use super::interrupt::Interrupt;
 use super::leaving;
 use super::map::Map;
@@ -40,7 +41,8 @@ pub(super) fn restart(
             let rest: Vec<_> = cells[nth..].iter().map(u32::to_string).collect();
             let force = if restart.is_forced { " --force" } else { "" };
             let rest = rest.join(" ");
-            return Err(format!("{error}; volvox ctl restart{force} {rest} goes on").into());
+            let ctl = hint::ctl();
+            return Err(format!("{error}; {ctl} restart{force} {rest} goes on").into());
         }
         let seconds = start.elapsed().as_secs_f64();
         match wanted.json {
@@ -106,7 +108,9 @@ fn one(
         line => {
             let what = match restart.is_forced {
                 true => String::new(),
-                false => format!("; it is drained: volvox ctl drain {cell} --undo has it stay"),
+                false => {
+                    format!("; it is drained: {} drain {cell} --undo has it stay", hint::ctl())
+                }
             };
             return Err(format!("cell {cell}: {line}{what}").into());
         }

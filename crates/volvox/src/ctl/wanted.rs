@@ -69,6 +69,9 @@ pub struct Balance {
     pub wait: Duration,
 }
 
+/// The cell that is asked where none is named.
+pub const DEFAULT_SERVER: &str = "127.0.0.1:11211";
+
 /// A question, and who is asked.
 #[derive(Clone, Debug)]
 pub struct Wanted {
