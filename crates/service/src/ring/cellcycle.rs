@@ -15,7 +15,6 @@
 //! other lines get a list of these, which ends in `BYE`.
 
 use super::cell::{Finding, RingCell};
-use super::requests::Watching;
 use base::{RUN_SLICES, SLICE_BITS, SliceId};
 use memcache::{KEY_BYTES_MAX, Words, reply};
 use ring::{CellId, Division, Map, Order, Range};
@@ -86,16 +85,6 @@ pub(super) fn answer(
         _ => say(GUIDE),
     }
     Asked::Answered
-}
-
-/// Answers those that wait for a newer map.
-pub(super) fn newer_map(map: &Map, watching: &mut Watching) -> Vec<(session::Ticket, Vec<u8>)> {
-    let text = || {
-        let mut out = Vec::new();
-        self::map(map, &mut out);
-        out
-    };
-    watching.take(map.version).into_iter().map(|ticket| (ticket, text())).collect()
 }
 
 /// Where clients reach a cell.

@@ -16,15 +16,16 @@ use ring::Map;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// What it says before the ring has formed.
-const NO_MAP: &[u8] = b"SERVER_ERROR the ring has not formed\r\n";
+/// What it says before the ring has formed, and where this cell has not got the map in time.
+const NO_RANGES: &[u8] = b"SERVER_ERROR the ring has not formed\r\n";
+const NO_MAP: &[u8] = b"SERVER_ERROR this cell has no map yet: it hears too few of the others\r\n";
 
 /// Appends the answer: the cells that lead something, in the order of their numbers. A cell that
 /// leads nothing would have each request carried out by another one.
 pub(crate) fn answer(map: &Map, out: &mut Vec<u8>) {
     let leading: BTreeSet<_> = map.ranges.iter().map(|range| range.primary).collect();
     if leading.is_empty() {
-        out.extend_from_slice(NO_MAP);
+        out.extend_from_slice(if map.cells.is_empty() { NO_MAP } else { NO_RANGES });
         return;
     }
     let mut payload = format!("{}\n", map.version);
@@ -57,7 +58,7 @@ mod tests {
     #[test]
     fn the_cells_that_lead_something_are_listed_by_the_version_of_the_map() {
         let mut map = Map::new(7, 3, 2);
-        assert_eq!(answered(&map), "SERVER_ERROR the ring has not formed\r\n");
+        assert!(answered(&map).starts_with("SERVER_ERROR this cell has no map yet"));
         for token in 0..4 {
             let at = SocketAddr::from(([10, 0, 0, token as u8 + 1], 11_211));
             let addresses = Addresses { control: at, links: at, clients: at };

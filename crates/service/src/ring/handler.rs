@@ -16,12 +16,12 @@ use super::job::Origin;
 use super::links::{Link, LinkHandler, RingConnection, Role};
 use super::report::report;
 use super::requests::clients;
-use super::requests::{Executor, Subject, subject};
+use super::requests::{Executor, Subject, Wants, subject};
 use super::worker::RingWorker;
 use base::{Now, SliceId};
 use memcache::{Expiry, Key, KeyScratch, Limits, Refusal, Request, Store, Words, expiry};
 use peer::{Frame, Purpose};
-use ring::CellId;
+use ring::{CellId, Map};
 use session::{
     Answer, BatchEnd, Cause, Completions, Conn, ConnId, Copies, Handler, LogId, Order, Outcome,
     Passed, Plain, Prompt, Reply, Serve, Session, Ticket, Waited, WorkerId,
@@ -86,6 +86,14 @@ impl LinkHandler for RingService {
     }
 }
 
+/// Appends what a client has waited for.
+fn answer(wants: Wants, map: &Map, out: &mut Vec<u8>) {
+    match wants {
+        Wants::Map => cellcycle::map(map, out),
+        Wants::Cells => discovery::answer(map, out),
+    }
+}
+
 impl RingService {
     /// Answers a command of CellCycle, or has its client wait.
     fn cellcycle(
@@ -100,7 +108,7 @@ impl RingService {
         match cellcycle::answer(&ring, words, is_trusted, reply.bytes_mut()) {
             Asked::Answered => Outcome::Done,
             Asked::Watches(version) => {
-                if self.worker.jobs.finishing.watching.add(ticket, version) {
+                if self.worker.jobs.finishing.watching.add(ticket, version, Wants::Map) {
                     return Outcome::Pending;
                 }
                 cellcycle::map(&ring.map(), reply.bytes_mut());
@@ -181,7 +189,13 @@ impl Handler for RingService {
                 Outcome::Done
             }
             Subject::Discovery => {
-                discovery::answer(&self.worker.ring().map(), reply.bytes_mut());
+                let map = self.worker.ring().map();
+                let watching = &mut self.worker.jobs.finishing.watching;
+                // A cell that has just started gets the map in a moment.
+                if map.cells.is_empty() && watching.add(ticket, map.version, Wants::Cells) {
+                    return Outcome::Pending;
+                }
+                discovery::answer(&map, reply.bytes_mut());
                 Outcome::Done
             }
             Subject::CellCycle(words) => self.cellcycle(now, conn, words, ticket, reply),
@@ -309,8 +323,8 @@ impl Handler for RingService {
         let Waited::Ticket(ticket) = waited else {
             return self.worker.service_mut().overdue(now, waited, reply);
         };
-        if self.worker.jobs.finishing.watching.remove(*ticket) {
-            return cellcycle::map(&self.worker.ring().map(), reply.bytes_mut());
+        if let Some(wants) = self.worker.jobs.finishing.watching.remove(*ticket) {
+            return answer(wants, &self.worker.ring().map(), reply.bytes_mut());
         }
         let line = self.worker.jobs.overdue(*ticket);
         reply.bytes_mut().extend_from_slice(line.as_bytes());
@@ -335,10 +349,11 @@ impl Handler for RingService {
                 self.worker.jobs.ask_others();
                 let map = self.worker.ring().map();
                 let jobs = &mut self.worker.jobs;
-                let watched = cellcycle::newer_map(&map, &mut jobs.finishing.watching);
-                watched
-                    .iter()
-                    .for_each(|(ticket, text)| jobs.finish(Origin::Client(*ticket), text));
+                for (ticket, wants) in jobs.finishing.watching.take(map.version) {
+                    let mut text = Vec::new();
+                    answer(wants, &map, &mut text);
+                    jobs.finish(Origin::Client(ticket), &text);
+                }
                 self.worker.tend(now);
             }
             Mail::Flushed(id, outcome) => self.worker.jobs.flushed(id, outcome),

@@ -284,6 +284,9 @@ fn a_cell_that_is_ended_gives_away_all_that_it_has_and_takes_its_place_again() {
         for start in [2, 3] {
             ring.signal(2, nix::sys::signal::Signal::SIGTERM);
             ring.await_starts(1);
+            // It waits for the map.
+            let cells = Client::connect(ring.clients[2]).ask("config get cluster\r\n");
+            assert!(cells.starts_with("CONFIG cluster 0 "), "{cells}");
             let is_back = format!("STAT cell:3:start {start}");
             let lines =
                 [&*is_back, "STAT range:3:primary 3", "STAT ranges_short_of_copies 0", "END"];

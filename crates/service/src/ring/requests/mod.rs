@@ -26,4 +26,4 @@ pub(super) use executor::{Executed, Executor, Leads};
 pub(super) use jobs::Jobs;
 pub(super) use parked::{Parked, Question};
 pub(super) use target::{Subject, subject};
-pub(super) use watching::Watching;
+pub(super) use watching::Wants;
