@@ -54,5 +54,5 @@ pub use counters::Snapshot;
 pub use error::StartError;
 pub use server::Server;
 pub use shared::{Post, Remote, Slot};
-pub use sockets::{Address, Report, State, check_free};
+pub use sockets::{Address, Report, State, check_free, close_kept, keep};
 pub use uring::probe as probe_uring;

@@ -3,6 +3,8 @@
 //! Nothing here waits for a worker: a call posts a message or reads a count. A message for a
 //! connection that is gone has no effect.
 
+use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
@@ -87,6 +89,15 @@ impl Remote {
         }
         reports.sort_by_key(|report| report.fd);
         reports
+    }
+
+    /// The sockets of TCP that clients connect to, once more: as long as these are open, a client
+    /// that connects waits to be accepted, also after the server has ended.
+    ///
+    /// # Errors
+    /// That the system refuses more descriptors.
+    pub fn listening(&self) -> io::Result<Vec<OwnedFd>> {
+        self.0.of_clients().iter().map(|socket| socket.try_clone()).collect()
     }
 
     /// The present moment on the clock of the server.

@@ -12,8 +12,9 @@
 //!
 //! Times are nanoseconds of the monotonic clock.
 
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, Weak};
 use std::time::Duration;
 
 use session::WorkerId;
@@ -49,7 +50,7 @@ pub(crate) struct Shared {
     workers: RwLock<Vec<Option<Arc<WorkerHandle>>>>,
     /// What the workers counted that are gone.
     retired: Mutex<Snapshot>,
-    listeners: Mutex<Vec<Report>>,
+    listeners: Mutex<Vec<(Report, Weak<OwnedFd>)>>,
 }
 
 impl Shared {
@@ -159,12 +160,21 @@ impl Shared {
 
     /// Shows `listener` in the reports from now on.
     pub(crate) fn show(&self, listener: &Listener) {
-        self.listeners.lock().expect("no holder of the listeners panics").push(listener.report());
+        self.lock_listeners().push((listener.report(), listener.of_clients()));
     }
 
     /// Every listener.
     pub(super) fn listeners(&self) -> Vec<Report> {
-        self.listeners.lock().expect("no holder of the listeners panics").clone()
+        self.lock_listeners().iter().map(|(report, _)| report.clone()).collect()
+    }
+
+    /// The sockets of TCP that clients connect to, and that are open.
+    pub(super) fn of_clients(&self) -> Vec<Arc<OwnedFd>> {
+        self.lock_listeners().iter().filter_map(|(_, socket)| socket.upgrade()).collect()
+    }
+
+    fn lock_listeners(&self) -> MutexGuard<'_, Vec<(Report, Weak<OwnedFd>)>> {
+        self.listeners.lock().expect("no holder of the listeners panics")
     }
 
     pub(crate) fn worker(&self, id: WorkerId) -> Option<Arc<WorkerHandle>> {

@@ -12,11 +12,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
+use rustix::io::{Errno, FdFlags, fcntl_setfd, ioctl_fionbio};
 use rustix::net::sockopt::{
     set_ipv6_v6only, set_socket_keepalive, set_socket_reuseaddr, set_tcp_keepcnt, set_tcp_keepidle,
     set_tcp_keepintvl, set_tcp_nodelay,
@@ -28,6 +28,7 @@ use rustix::net::{
 
 use super::address::Address;
 use super::info::{ConnectionInfo, Ends, Report, State};
+use super::kept;
 use super::stream::{family_of, stream};
 use crate::config::Listen;
 use crate::error::StartError;
@@ -50,6 +51,9 @@ const LOOK: Duration = Duration::from_millis(10);
 /// That another process listens there, for a second at least, or that there is no such address.
 pub fn check_free(at: &Listen) -> Result<(), StartError> {
     let (Listen::Tcp(address) | Listen::Links(address)) = at else { return Ok(()) };
+    if kept::is_kept(*address) {
+        return Ok(());
+    }
     let start = Instant::now();
     loop {
         match bound(*address) {
@@ -107,7 +111,7 @@ impl Accepted {
 
 /// A socket that clients or other cells connect to.
 pub(crate) struct Listener {
-    fd: OwnedFd,
+    fd: Arc<OwnedFd>,
     address: Arc<Address>,
     /// Its place in the configuration.
     number: usize,
@@ -142,7 +146,14 @@ impl Listener {
         backlog: u32,
         is_for_links: bool,
     ) -> Result<Self, Errno> {
-        let fd = bound(address)?;
+        let fd = match kept::take(address) {
+            Some(fd) => {
+                fcntl_setfd(&fd, FdFlags::CLOEXEC)?;
+                ioctl_fionbio(&fd, true)?;
+                fd
+            }
+            None => bound(address)?,
+        };
         // Accepted sockets inherit these. Without delay, a reply never waits until the one before
         // is acknowledged. With keep-alive, a host that is gone is noticed after some time.
         set_tcp_nodelay(&fd, true)?;
@@ -153,22 +164,30 @@ impl Listener {
             set_tcp_keepcnt(&fd, LINK_PROBES)?;
         }
         listen(&fd, backlog_of(backlog))?;
-        let address = SocketAddr::try_from(getsockname(&fd)?)?;
-        Ok(Self { fd, address: Arc::new(Address::Tcp(address)), number, is_for_links })
+        let address = Arc::new(Address::Tcp(SocketAddr::try_from(getsockname(&fd)?)?));
+        Ok(Self { fd: Arc::new(fd), address, number, is_for_links })
     }
 
     fn open_unix(number: usize, path: &Path, mode: u32, backlog: u32) -> io::Result<Self> {
         let fd = stream(AddressFamily::UNIX)?;
         bind(&fd, &SocketAddrUnix::new(path)?)?;
         let address = Arc::new(Address::Unix(Some(path.to_path_buf())));
-        let listener = Self { fd, address, number, is_for_links: false };
+        let listener = Self { fd: Arc::new(fd), address, number, is_for_links: false };
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
-        listen(&listener.fd, backlog_of(backlog))?;
+        listen(listener.fd(), backlog_of(backlog))?;
         Ok(listener)
     }
 
     pub(crate) fn fd(&self) -> &OwnedFd {
         &self.fd
+    }
+
+    /// The socket, as long as the listener is open, if it is one of TCP for clients.
+    pub(crate) fn of_clients(&self) -> Weak<OwnedFd> {
+        match (&*self.address, self.is_for_links) {
+            (Address::Tcp(_), false) => Arc::downgrade(&self.fd),
+            _ => Weak::new(),
+        }
     }
 
     /// Whether it is for other cells.
@@ -187,7 +206,7 @@ impl Listener {
     pub(crate) fn accept(&self, nonblocking: bool) -> Result<Accepted, Errno> {
         let mut flags = SocketFlags::CLOEXEC;
         flags.set(SocketFlags::NONBLOCK, nonblocking);
-        let (fd, peer) = acceptfrom_with(&self.fd, flags)?;
+        let (fd, peer) = acceptfrom_with(self.fd(), flags)?;
         Ok(self.accepted_from(fd, Address::of(peer)))
     }
 

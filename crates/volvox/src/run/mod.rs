@@ -16,6 +16,7 @@ mod launch;
 mod leaving;
 mod member;
 mod pace;
+mod passed;
 mod random;
 mod repeats;
 mod serve;

@@ -22,6 +22,7 @@ use super::host::CellHost;
 use super::launch::{Launch, LaunchOptions};
 use super::leaving;
 use super::member::{Joining, Member};
+use super::passed;
 use super::random::random;
 use super::startup;
 use super::tier::{Below, LOADERS, TierThreads};
@@ -59,6 +60,7 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     engine::bound_freed_memory();
     let mut launch = Launch::prepare(loaded, options, announcement)?;
     let settings = &launch.loaded.settings;
+    passed::keep_all();
     let chosen = Chosen::new(settings.server.driver, launch.loaded.origin("server.driver"));
     let too_large = startup::memory_warning(&launch.loaded, process::machine_bytes());
     for warning in chosen.warning.iter().chain(&too_large) {
@@ -81,12 +83,14 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     };
     // The cell answers `stats` from here on with the server's counters.
     let _ = remote.set(server.remote());
+    passed::close_others();
     let addresses = tcp_addresses(&server);
     let lines = startup::lines(&launch.loaded, &addresses, &chosen, launch.workers());
     launch.listening(&addresses, &lines)?;
     let (remote, closer) = (server.remote(), launch.signals.closer());
     let end = thread::Builder::new().name("end".to_owned()).spawn(move || end(server, closer))?;
-    let (program, mut is_leaving, mut begins_again) = (Program::of_process(), false, false);
+    // With the sockets for clients, where the process begins again.
+    let (program, mut is_leaving, mut again) = (Program::of_process(), false, None);
     // Until the server has ended, a drain can still be stopped.
     while let Some(request) = launch.signals.wait() {
         match request {
@@ -99,11 +103,11 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
                 if let Some(member) = member.as_ref().filter(|_| !is_leaving) =>
             {
                 is_leaving = true;
-                begins_again = request == Request::Restart;
+                again = (request == Request::Restart).then(|| passed::listening(&remote));
                 leaves(member, launch.loaded.settings.ring.drain_s, remote.clone())?;
             }
             Request::Leave | Request::Restart | Request::Stop => {
-                begins_again = request == Request::Restart;
+                again = (request == Request::Restart).then(|| passed::listening(&remote));
                 tracing::info!("stopping");
                 remote.stop();
             }
@@ -112,10 +116,10 @@ pub fn serve(loaded: Loaded, options: LaunchOptions) -> Result<u8, Box<dyn Error
     end.join().unwrap_or_else(|panic| resume_unwind(panic));
     drop(member);
     let ended = tier.map_or(Ok(()), TierThreads::end);
-    if begins_again {
+    if let Some(kept) = again {
         ended.into_iter().for_each(drop);
         drop(launch);
-        return Err(format!("cannot begin again: {}", program?.begin_again()).into());
+        return Err(format!("cannot begin again: {}", program?.begin_again(kept)).into());
     }
     ended?;
     Ok(0)

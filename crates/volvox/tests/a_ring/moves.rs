@@ -321,6 +321,32 @@ fn all_cells_begin_again_one_after_the_other_and_clients_of_the_others_go_on() {
     }
 }
 
+/// Some clients leave a server alone for a minute that has refused them once.
+#[test]
+fn a_client_that_connects_while_a_cell_begins_again_waits_and_is_not_refused() {
+    let ring = Ring::start_with("queues", CELLS, &[], &["--allow-shutdown"]);
+    let (at, ends) = (ring.clients[1], AtomicBool::new(false));
+    thread::scope(|scope| {
+        let connects = scope.spawn(|| {
+            let mut answers = 0;
+            while !ends.load(Ordering::Relaxed) {
+                let mut client = Client::try_connect(at).expect("it is not refused");
+                // A connection that the program before has accepted ends with that.
+                answers += usize::from(client.try_ask("mn\r\n").as_deref() == Some("MN"));
+            }
+            answers
+        });
+        let stopping = Stopping(&ends);
+        for _ in 0..3 {
+            assert_eq!(ctl(ring.clients[0], &["restart", "2"])["cell"].as_u64(), Some(2));
+        }
+        drop(stopping);
+        assert!(connects.join().expect("each connection was taken") > 0);
+    });
+    let report = Client::connect(at).list("stats ring");
+    assert!(report.iter().any(|line| line == "STAT cell:2:start 4"), "{report:#?}");
+}
+
 #[test]
 fn a_cell_is_absorbed_and_another_one_emptied_while_clients_go_on() {
     let ring = Ring::start_with("absorbs", 4, &[], &[]);
