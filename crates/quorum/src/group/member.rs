@@ -68,8 +68,8 @@ impl<T: Transport> Member<T> {
         self.heard.note(true);
     }
 
-    /// Whether a leader was heard lately: within a lease, or for a member that gets its heartbeats
-    /// in turn, within two turns more.
+    /// Whether a leader was heard recently: within a lease, or for a member that gets its
+    /// heartbeats in turn, within two turns more.
     pub fn follows(&self) -> bool {
         let turn = self.turns.of(self.me).unwrap_or_default();
         self.heard.hears_leader(LEASE + 2 * turn)

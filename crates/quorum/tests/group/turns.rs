@@ -1,6 +1,5 @@
-//! Members without a vote, of which there are so many that heartbeats come to them in turn, and
-//! later than a lease: what they ask of the leader, and when they know that it is silent. In
-//! simulated time.
+//! Members without a vote, enough that heartbeats come to them in turn, and later than a lease: what
+//! they ask of the leader, and when they know that it is silent. In simulated time.
 
 use crate::cells::{Cells, ids, join};
 use quorum::{Coordinator, LEASE, Outcome, VOTERS_MAX};
@@ -8,7 +7,7 @@ use ring::CellId;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Cells of the ring, and so many turns that a heartbeat comes after a lease.
+/// Cells of the ring: enough that a heartbeat comes after a lease.
 const CELLS: u32 = 30;
 /// A cell without a vote.
 const LAST: u32 = CELLS;

@@ -387,7 +387,7 @@ fn a_range_is_divided_and_a_spare_leads_one_part_and_replaces_a_copy_of_the_othe
 
 /// Of two that are ordered at the same time, one would leave too few.
 #[test]
-fn so_many_cells_stay_that_ranges_can_have_their_copies_unless_it_is_forced() {
+fn enough_cells_stay_for_the_copies_of_ranges_unless_it_is_forced() {
     let mut map = formed(3, 2);
     let leaves = |cell, is_forced| {
         let how = Leaving { is_absorbed: true, is_forced };

@@ -5,8 +5,7 @@ use super::below::{Below, OtherBelow};
 use super::division::Division;
 use super::edition::EDITION;
 use super::leaving::Leaving;
-use super::ring_map::CELLS_MAX;
-use crate::ids::{CELL_NUMBERS, CellId, Incarnation, RangeId};
+use crate::ids::{CellId, Incarnation, RangeId};
 use base::{RUN_SLICES, SLICES};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -367,12 +366,9 @@ impl fmt::Display for Refusal {
             Self::TooFewStay => "fewer cells would stay than each range should have copies",
             Self::OldLife => "the cell has started again since",
             Self::TooManyCells => {
-                return write!(
-                    f,
-                    "the ring has {CELLS_MAX} cells, or has used all of its {CELL_NUMBERS} numbers: \
-                     remove those that have ended (volvox ctl remove)"
-                );
-            },
+                "the ring has as many cells as it can, or has used all numbers: remove those that \
+                 have ended (volvox ctl remove)"
+            }
             Self::TooManyEpochs => "the range has had as many primaries as it can",
             Self::TooManyRanges => "the ring, or the cell, has as many ranges as it may",
         })

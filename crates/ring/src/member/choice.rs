@@ -3,8 +3,8 @@
 //! Of the cells that are heard, those with the fewest parts; with equal parts, the one that has the
 //! most room for the range; then the next one after the primary. So ranges of different primaries,
 //! which choose at the same time, choose different cells where they can. A cell to which ranges are
-//! to go back, and that is quiet, comes last: it has ended, which those that shared no range with it
-//! do not know yet.
+//! to go back, and that is quiet, comes last: it has ended, which those that shared no range with
+//! it do not know yet.
 //!
 //! A cell that has just ended may be back in a moment, and has all its memory free then. If nobody
 //! else has room for the range, it is waited for, for [`RETURN_NS`] at most: a full cell would have

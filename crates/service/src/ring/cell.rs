@@ -8,7 +8,7 @@ use super::granted::Grants;
 use super::history::History;
 use super::job::{Job, Origin};
 use super::journal_waits::JournalWaits;
-use super::jump::Jumps;
+use super::jumps::Jumps;
 use super::retries::Tags;
 use super::routes::{self, Parts, Routes};
 use super::terms::{OF_JOURNAL, Term, Terms};

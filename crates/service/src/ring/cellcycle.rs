@@ -7,8 +7,9 @@
 //! log                  what has changed in the map; END OF LOG
 //! map [VERSION]        MAP VERSION BYTES, a JSON text; with a version, once the map is newer, or
 //!                      after two seconds
-//! scaleup              SENDED: half of what this cell leads goes to a spare
-//! killyourself stop    HELLO DARKNESS MY OLD FRIEND...; the cell ends, as by `shutdown`
+//! scaleup              SENDED: half of its longest range goes to a spare
+//! killyourself stop    HELLO DARKNESS MY OLD FRIEND...; the cell ends, as by `shutdown`. Also
+//!                      killyourself terminate
 //! ```
 //!
 //! What changes anything needs a client that has authenticated, and is about this cell alone. All

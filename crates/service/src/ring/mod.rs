@@ -20,14 +20,15 @@
 //! | `copies` | `reason`, `retries` | both ends of what is copied |
 //! | `routes` | `granted`, `terms` | where requests go, by one map |
 //! | `routes_of_map` | `granted`, `routes`, `terms` | the same, for measurements |
-//! | `cell` | `copies`, `copy_reads`, `flushed`, `granted`, `history`, `job`, `journal_waits`, `retries`, `routes`, `terms` | what all workers share |
+//! | `jumps` | nothing | how often the counters of slices that are copied are to rise |
+//! | `cell` | `copies`, `copy_reads`, `flushed`, `granted`, `history`, `job`, `journal_waits`, `jumps`, `retries`, `routes`, `terms` | what all workers share |
 //! | `written_back` | `cell`, `copies` | what copies are to know of what was written back |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
-//! | `links` | `cell`, `copies`, `jump`, `reason`, `retries` | connections to other cells |
+//! | `links` | `cell`, `copies`, `reason`, `retries` | connections to other cells |
 //! | `requests` | `cell`, `copies`, `copy_reads`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
 //! | `keeping` | `cell`, `copies`, `flushed`, `jump`, `retries`, `routes`, `terms` | what follows from a new map |
 //! | `worker` | `cell`, `links`, `not_now`, `requests`, `retries` | the jobs and streams of one worker |
-//! | `cellcycle` | `cell`, `requests` | the commands of CellCycle |
+//! | `cellcycle` | `cell` | the commands of CellCycle |
 //! | `discovery` | nothing | `config get cluster` |
 //! | `orders` | `cell` | what an operator wants, in words |
 //! | `report` | `orders`, `cell`, `history` | `stats ring` |
@@ -47,6 +48,7 @@ mod history;
 mod job;
 mod journal_waits;
 mod jump;
+mod jumps;
 mod keeping;
 #[cfg(test)]
 mod late_requests_test;

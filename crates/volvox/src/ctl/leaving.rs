@@ -90,8 +90,8 @@ pub(super) fn carry_out(
         && let Some(range) = abandoned(survey, cell)
     {
         return Err(format!(
-            "cell {cell}: no cell that has range {range} answers, so nobody can give it away: start \
-             one of them again, or see ctl forgive"
+            "cell {cell}: no cell that has range {range} answers, so nobody can give it away: \
+             start one of them again, or see ctl forgive"
         )
         .into());
     }
@@ -158,7 +158,7 @@ fn stays(cell: &Member) -> bool {
     !cell.is_witness && cell.leaves.is_none()
 }
 
-/// That only so many cells `stay`.
+/// That no more cells than these `stay`.
 fn too_few(stay: usize, copies: usize) -> String {
     format!("{} would be left, and each range should have {copies} copies", plural(stay, "cell"))
 }

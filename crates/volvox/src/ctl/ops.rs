@@ -83,7 +83,7 @@ fn of_range(map: &Map, range: &Range) -> Option<Operation> {
     } else if range.is_absorbed && map.ranges.len() > 1 {
         ("merge", None, "is to become one with a neighbour".to_owned())
     } else if let Some(cell) = range.home {
-        ("return", Some(cell), format!("goes back to cell {cell} once that has started again"))
+        ("return", Some(cell), format!("returns to cell {cell} once that runs"))
     } else {
         let cell = range.learner?;
         ("learn", Some(cell), format!("cell {cell} learns it"))
@@ -128,7 +128,7 @@ mod tests {
             "range 3: its copy cell 2 is replaced by cell 3",
             "range 4: becomes one with range 5",
             "range 5: is to become one with a neighbour",
-            "range 6: goes back to cell 3 once that has started again",
+            "range 6: returns to cell 3 once that runs",
             "range 7: cell 3 learns it: 1M of about 4M, 0.3 s left",
         ];
         assert_eq!(said, lines);

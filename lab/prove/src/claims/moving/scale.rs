@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_that_grow_with_the_cells_fail_whoever_sends_them() {
+    fn messages_that_grow_with_the_cells_fail_of_each_part() {
         let sent = |cells, beats, agreement| {
             let (heartbeats, nothing) = ([beats; 2], [0.0; 2]);
             let steady = Steady { heartbeats, on_links: nothing, maps: nothing };
