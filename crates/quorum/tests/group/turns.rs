@@ -1,5 +1,5 @@
-//! Members without a vote, enough that heartbeats come to them in turn, and later than a lease: what
-//! they ask of the leader, and when they know that it is silent. In simulated time.
+//! Members without a vote, enough that heartbeats come to them in turn, and later than a lease:
+//! what they ask of the leader, and when they know that it is silent. In simulated time.
 
 use crate::cells::{Cells, ids, join};
 use quorum::{Coordinator, LEASE, Outcome, VOTERS_MAX};

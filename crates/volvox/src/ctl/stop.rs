@@ -50,17 +50,20 @@ pub(super) fn stop(
     }
     let left = survey.answers().filter(|(id, ..)| *id != cell).count();
     let short = wait((cell, left), &other.at, wanted)?;
-    writeln!(out, "{}", ended(cell, &short, wanted.json))?;
+    let are_few = left < survey.map.copies_wanted;
+    writeln!(out, "{}", ended((cell, are_few), &short, wanted.json))?;
     Ok(u8::from(!short.is_empty()))
 }
 
 /// That `cell` has ended, and which ranges are `short` of copies that they could have then.
-fn ended(cell: u32, short: &[u32], as_json: bool) -> String {
+/// `are_few`: fewer cells are left than a range should have copies.
+fn ended((cell, are_few): (u32, bool), short: &[u32], as_json: bool) -> String {
     if as_json {
         return json!({ "cell": cell, "lacks_copies": short }).to_string();
     }
     match numbers(short.iter().copied()).as_str() {
-        "-" => format!("cell {cell} has ended; every range has the copies that it can have"),
+        "-" if are_few => format!("cell {cell} has ended; every other cell has all ranges"),
+        "-" => format!("cell {cell} has ended; every range has its copies"),
         short => format!("cell {cell} has ended; these ranges lack copies: {short}"),
     }
 }
@@ -102,14 +105,14 @@ mod tests {
 
     #[test]
     fn the_end_of_a_cell_is_one_object_of_json() {
-        assert_eq!(ended(4, &[], true), r#"{"cell":4,"lacks_copies":[]}"#);
-        assert_eq!(ended(4, &[1, 2], true), r#"{"cell":4,"lacks_copies":[1,2]}"#);
-        assert_eq!(
-            ended(4, &[], false),
-            "cell 4 has ended; every range has the copies that it can have"
-        );
+        let ended = |are_few, short: &[u32], as_json| ended((4, are_few), short, as_json);
+        assert_eq!(ended(false, &[], true), r#"{"cell":4,"lacks_copies":[]}"#);
+        assert_eq!(ended(false, &[1, 2], true), r#"{"cell":4,"lacks_copies":[1,2]}"#);
+        assert_eq!(ended(false, &[], false), "cell 4 has ended; every range has its copies");
+        let few = "cell 4 has ended; every other cell has all ranges";
+        assert_eq!(ended(true, &[], false), few);
         let lacks = "cell 4 has ended; these ranges lack copies: 1,2";
-        assert_eq!(ended(4, &[1, 2], false), lacks);
+        assert_eq!(ended(false, &[1, 2], false), lacks);
     }
 
     #[test]

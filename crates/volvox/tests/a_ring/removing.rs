@@ -31,7 +31,8 @@ fn is_removed(ring: &Cells) {
 fn a_cell_that_was_removed_is_refused_when_it_starts_again_and_joins_as_another_one() {
     let mut ring = ring("removing");
     let (code, said) = ring.ctl(0, &["remove", "3", "--wait", "0.1"]);
-    let wanted = "cell 3: it runs: volvox ctl absorb 3 && volvox ctl stop 3 first";
+    let ctl = format!("volvox ctl --server {}", ring.clients(0));
+    let wanted = &format!("cell 3: it runs: {ctl} absorb 3 && {ctl} stop 3 first");
     assert!(code != 0 && said.contains(wanted), "{code} {said}");
     let (code, said) = ring.ctl(0, &["remove", "9"]);
     assert!(code != 0 && said.contains("cell 9: the ring has none"), "{code} {said}");
