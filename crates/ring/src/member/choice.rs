@@ -4,7 +4,8 @@
 //! most room for the range; then the next one after the primary. So ranges of different primaries,
 //! which choose at the same time, choose different cells where they can. A cell to which ranges are
 //! to go back, and that is quiet, comes last: it has ended, which those that shared no range with
-//! it do not know yet.
+//! it do not know yet. And one that copies nothing else of the primary, where that sends streams to
+//! many cells already.
 //!
 //! A cell that has just ended may be back in a moment, and has all its memory free then. If nobody
 //! else has room for the range, it is waited for, for [`RETURN_NS`] at most: a full cell would have
@@ -15,7 +16,7 @@ use super::leases::SHRINK_NS;
 use super::peers::Peers;
 use crate::ids::{CellId, RangeId};
 use crate::map::{Map, Range};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a cell that has refused a range is not asked to learn it; twice as long each time, at
 /// most [`REST_NS_MAX`], if it refuses it again soon after.
@@ -28,6 +29,10 @@ pub(super) const RETURN_NS: u64 = 1_000_000_000;
 
 /// How long the home of a range is heard before it is led there again.
 const HOME_NS: u64 = 1_000_000_000;
+
+/// A cell that sends streams to this number of others chooses one of these where it can: its logs
+/// have places for not many more, and what one copies that has none is not served.
+const STREAMS_MAX: usize = 7;
 
 /// How exactly room is compared: cells that lack nearly as much count as equal.
 const STEPS: u64 = 4;
@@ -154,15 +159,18 @@ impl Choice {
         among: (&Map, CellId, &Peers),
         now_ns: u64,
     ) -> Option<CellId> {
-        let (map, _, peers) = among;
+        let (map, me, peers) = among;
         let parts = |cell: CellId| parts(map, cell);
         let lacking = |cell: CellId| self.lacking(cell, among);
         let is_home = |cell: CellId| map.ranges.iter().any(|range| range.home == Some(cell));
         let is_quiet =
             |cell: CellId| peers.get(cell).is_none_or(|it| it.absent_ns(now_ns) >= SHRINK_NS);
         let is_away = |cell: CellId| is_home(cell) && is_quiet(cell);
+        let streams = streams(map, me);
+        let is_more = |cell: CellId| streams.len() >= STREAMS_MAX && !streams.contains(&cell);
         let order = |cell: &CellId| {
-            (is_away(*cell), parts(*cell), lacking(*cell), *cell < range.primary, *cell)
+            let parts = (parts(*cell), lacking(*cell));
+            (is_away(*cell), is_more(*cell), parts, *cell < range.primary, *cell)
         };
         peers.ids().filter(|it| self.may_take(range, *it, among, now_ns)).min_by_key(order)
     }
@@ -208,6 +216,12 @@ impl Choice {
 /// Ranges in which `cell` has a part.
 fn parts(map: &Map, cell: CellId) -> usize {
     map.ranges.iter().filter(|range| range.has(cell)).count()
+}
+
+/// The cells that have a part in what `me` leads.
+fn streams(map: &Map, me: CellId) -> BTreeSet<CellId> {
+    let led = map.ranges.iter().filter(|range| range.primary == me);
+    led.flat_map(|range| range.copies.iter().copied().chain(range.learner)).collect()
 }
 
 /// Whether `range` has fewer copies than `map` wants. One that learns is none yet.

@@ -497,6 +497,22 @@ fn cells_that_have_ended_together_do_not_learn_what_others_lack() {
     }
 }
 
+/// Its logs have places for not many more.
+#[test]
+fn a_primary_with_streams_to_many_cells_chooses_one_of_these() {
+    let mut map = formed(10);
+    for (range, copy) in map.ranges.iter_mut().zip(2..=8) {
+        (range.primary, range.copies) = (A, vec![CellId(copy)]);
+    }
+    (map.ranges[7].primary, map.ranges[7].copies) = (A, Vec::new());
+    // A spare would be chosen otherwise.
+    map.apply(&Command::Join { token: 99, started: map.cells[&A].started });
+    let mut cells = Cells::with(map, Vec::new());
+    cells.run(SILENCE_NS);
+    let learner = cells.learner(8).expect("one learns it");
+    assert!((2..=8).contains(&learner.0), "{learner}");
+}
+
 #[test]
 fn one_that_does_not_answer_when_it_is_named_is_followed_soon() {
     let (mut cells, spare) = (Cells::new(101), CellId(50));

@@ -88,6 +88,8 @@ pub struct Keeper {
     ends_lives: bool,
     rest: Rest,
     awake: Awake,
+    /// When a place in the logs is looked for again, where one is missing.
+    tries_at_ns: u64,
     /// The ranges that this cell has seen in a map.
     known: BTreeSet<RangeId>,
     /// Above a tier, what this cell may lead by what its journal has: it is not voided.
@@ -138,6 +140,7 @@ impl Keeper {
             ends_lives: false,
             rest: Rest::None,
             awake: Awake::default(),
+            tries_at_ns: 0,
             known: BTreeSet::new(),
             kept: BTreeSet::new(),
             turning: Turning::default(),
@@ -244,7 +247,11 @@ impl Keeper {
         // What has waited for tails, for its items to be dropped, for a level, or for a place to
         // read.
         let waits = self.parts.values().any(|part| !part.is_begun());
-        if (waits && self.begin_parts(now)) || has_exchanged || self.readers.lack_places() {
+        let tries = self.readers.lack_places() && now.mono_ns >= self.tries_at_ns;
+        if tries {
+            self.tries_at_ns = now.mono_ns + AGAIN_NS;
+        }
+        if (waits && self.begin_parts(now)) || has_exchanged || tries {
             self.publish();
         }
         let (map, ring) = (self.map.clone(), self.ring.clone());
@@ -266,6 +273,7 @@ impl Keeper {
         }
         self.readers.end_holds(&led, &self.learners, &ring, now);
         self.learners.find_late(&ring, awake);
+        self.readers.find_unread(&ring, awake);
         self.learners.find_ready_again(&led, &ring, awake);
         self.worker.end();
         for (lane, _) in ring.log.lanes.logs() {

@@ -324,6 +324,29 @@ fn a_learner_that_gets_no_place_in_the_logs_is_given_up() {
     assert!(!found.is_empty() && found.iter().all(|(cell, _)| !reads(*cell)), "{found:?}");
 }
 
+/// The same of copies in sync: the ninth range would be served by nobody, for as long as it has
+/// that copy.
+#[test]
+fn a_copy_that_gets_no_place_in_the_logs_is_dropped() {
+    let mut map = Map::clone(&formed(10));
+    for (range, copy) in map.ranges.iter_mut().zip(2..=10) {
+        (range.primary, range.copies) = (CellId(1), vec![CellId(copy)]);
+    }
+    let (ring, found) = first_cell_finding(|finding| match finding {
+        Finding::Refuses { cell, range } => Some((cell, range)),
+        _ => None,
+    });
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 10, 2)), NOW);
+    keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
+    let mut refused = |ms: u64| {
+        keeper.tend(Now { mono_ns: NOW.mono_ns + ms * MS, ..NOW });
+        found.take()
+    };
+    (0..15).for_each(|tenth| assert_eq!(refused(100 * tenth), []));
+    assert_eq!(refused(1_500), [(CellId(10), Some(RangeId(9)))]);
+    assert_eq!(ring.copies().iter().map(|copy| copy.log & 0xFF).max(), Some(8), "eight readings");
+}
+
 /// An operator gives a lost range to a cell that had copied it once. Others have led it since.
 #[test]
 fn a_range_that_begins_again_where_it_was_copied_gives_numbers_far_above_those_of_then() {

@@ -8,8 +8,8 @@
 use super::hold::Hold;
 use super::learners::Learners;
 use super::led::Led;
-use crate::ring::cell::RingCell;
-use crate::ring::copies::{Copy, READINGS_BITS};
+use crate::ring::cell::{Finding, RingCell};
+use crate::ring::copies::{Copy, LEARNER_LATE_NS, READINGS_BITS};
 use crate::ring::terms::Term;
 use base::{Now, SliceRange};
 use effects::{JoinError, Lanes, Mark};
@@ -17,12 +17,17 @@ use ring::{CellId, Map, RangeId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+/// How often the member hears of copies that get no place.
+const FIND_NS: u64 = 100_000_000;
+
 /// Who reads the logs of this cell.
 #[derive(Default)]
 pub(crate) struct Readers {
     holds: Vec<Hold>,
-    /// Ranges with a copy in sync that does not read the logs.
-    unread: BTreeSet<RangeId>,
+    /// Ranges with copies in sync that do not read the logs, and these.
+    unread: BTreeMap<RangeId, Vec<CellId>>,
+    /// Since when there are any; 0: there are none.
+    unread_since_ns: u64,
     /// How often the logs were begun to be read.
     readings: u64,
 }
@@ -30,12 +35,33 @@ pub(crate) struct Readers {
 impl Readers {
     /// Whether `range` may be served: all of its copies read the logs.
     pub(crate) fn all_read(&self, range: RangeId) -> bool {
-        !self.unread.contains(&range)
+        !self.unread.contains_key(&range)
     }
 
     /// Whether some copy lacks a place in the logs.
     pub(crate) fn lack_places(&self) -> bool {
         !self.unread.is_empty()
+    }
+
+    /// Lets the member know of copies that get no place in the logs, once that lasts: what they
+    /// copy is not served.
+    pub(crate) fn find_unread(&mut self, ring: &RingCell, now: Now) {
+        if self.unread.is_empty() {
+            self.unread_since_ns = 0;
+            return;
+        }
+        if self.unread_since_ns == 0 {
+            self.unread_since_ns = now.mono_ns;
+        }
+        if now.mono_ns.saturating_sub(self.unread_since_ns) < LEARNER_LATE_NS {
+            return;
+        }
+        self.unread_since_ns = now.mono_ns - LEARNER_LATE_NS + FIND_NS;
+        for (range, cells) in &self.unread {
+            for cell in cells {
+                ring.find(Finding::Refuses { cell: *cell, range: Some(*range) });
+            }
+        }
     }
 
     /// Holds back what is written under `term` until that time, if it is to come.
@@ -124,8 +150,10 @@ impl Readers {
         ended.iter().for_each(|copy| copy.set_slices(Vec::new(), (false, true)));
         copies.extend(ended);
         let reads = |cell: &CellId| copies.iter().any(|copy| copy.cell == *cell);
-        let unread = led.iter().filter(|it| !it.range.copies.iter().all(reads));
-        self.unread = unread.map(|it| it.range.id).collect();
+        let unread = led.iter().map(|Led { range, .. }| {
+            (range.id, range.copies.iter().copied().filter(|cell| !reads(cell)).collect())
+        });
+        self.unread = unread.filter(|(_, cells): &(_, Vec<_>)| !cells.is_empty()).collect();
         copies
     }
 
@@ -139,9 +167,10 @@ impl Readers {
         if let Some(known) = known {
             return Some(known.clone());
         }
+        let log = ring.identity.incarnation << READINGS_BITS | (self.readings + 1);
+        let copy = Copy::begin((cell, life, links), log, &ring.log.lanes).ok()?;
         self.readings += 1;
-        let log = ring.identity.incarnation << READINGS_BITS | self.readings;
-        Copy::begin((cell, life, links), log, &ring.log.lanes).ok().map(Arc::new)
+        Some(Arc::new(copy))
     }
 
     /// Makes each level wait for the copies in sync, for learners that count, and for holds.
