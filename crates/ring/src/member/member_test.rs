@@ -504,11 +504,14 @@ fn a_primary_with_streams_to_many_cells_chooses_one_of_these() {
     for (range, copy) in map.ranges.iter_mut().zip(2..=8) {
         (range.primary, range.copies) = (A, vec![CellId(copy)]);
     }
-    (map.ranges[7].primary, map.ranges[7].copies) = (A, Vec::new());
+    (map.ranges[7].primary, map.ranges[7].copies) = (A, vec![CellId(2)]);
     // A spare would be chosen otherwise.
     map.apply(&Command::Join { token: 99, started: map.cells[&A].started });
     let mut cells = Cells::with(map, Vec::new());
-    cells.run(SILENCE_NS);
+    cells.run(FIRST_NS);
+    let at = cells.map.ranges[7].stamp();
+    cells.propose(A, at.range, Command::Drop { at, cell: B, why: Why::Refuses });
+    cells.run(BEAT_NS);
     let learner = cells.learner(8).expect("one learns it");
     assert!((2..=8).contains(&learner.0), "{learner}");
 }
