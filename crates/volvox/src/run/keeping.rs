@@ -20,8 +20,7 @@ use crate::logging;
 
 /// Between two steps of what takes long.
 const STEP: Duration = Duration::from_micros(200);
-/// The longest rest between two of these steps while a range lacks a copy: some 100 MB of items of
-/// 300 bytes are copied in a second.
+/// The longest rest between two of these steps while a range lacks a copy.
 const REST_SHORT: Duration = Duration::from_millis(1);
 /// The longest rest, where nothing is left to do.
 const REST: Duration = Duration::from_secs(1);
