@@ -1,6 +1,6 @@
 //! When a keeper is to be woken, and what it does not do too early.
 
-use super::keeper::Keeper;
+use super::keeper::{Keeper, Rest};
 use crate::ring::cell::{Finding, RingCell};
 use crate::ring::routes::Target;
 use crate::ring::terms::{OF_JOURNAL, Term};
@@ -12,7 +12,7 @@ use crate::worker::Worker;
 use base::{Now, SliceId, Version};
 use effects::{Mark, WorkerSink};
 use engine::Put;
-use ring::{CellId, Command, Division, Incarnation, Map, RangeId, Stamp, Why};
+use ring::{CellId, Command, Division, Incarnation, Learned, Map, RangeId, Stamp, Why};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -177,14 +177,10 @@ fn a_learner_is_ready_when_the_other_copies_have_all_that_it_has_learned() {
     assert!(is_ready(&[learner, CellId(2)]));
 }
 
-/// How much was sent is said while it learns, and how much that will be follows from the slices.
-#[test]
-fn reports_show_how_much_a_learner_was_sent_and_about_how_much_there_is() {
-    let (mut map, learner) = (Map::clone(&formed(2)), CellId(2));
-    let drops = Command::Drop { at: map.ranges[0].stamp(), cell: learner, why: Why::Silent };
-    map.apply(&drops);
-    map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
-    let (id, slices) = (map.ranges[0].id, map.ranges[0].slices());
+/// What is said of the first range of `map`, which the first cell leads, while `learner` learns it,
+/// how long its keeper may rest meanwhile, and how many bytes there are.
+fn teaches(map: &Map, learner: CellId) -> (Vec<Learned>, Vec<Rest>, u64) {
+    let (id, slices, cells) = (map.ranges[0].id, map.ranges[0].slices(), map.cells.len() as u32);
     let ring = first_cell(|_| ());
     let mut worker = Worker::new(ring.cell.clone());
     worker.begin(NOW);
@@ -196,7 +192,7 @@ fn reports_show_how_much_a_learner_was_sent_and_about_how_much_there_is() {
     }
     worker.end();
     let all: usize = own.iter().map(|key| key.len() + 300).sum();
-    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, cells, 2)), NOW);
     keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
     keeper.hear_ready(learner, map.version);
     let said = (0..60_000).step_by(100).map(|ms: u64| {
@@ -208,17 +204,43 @@ fn reports_show_how_much_a_learner_was_sent_and_about_how_much_there_is() {
                 log.grant_after(*reader, log.end(), 1 << 16);
             }
         }
-        ring.history.past().learned.get(&id).copied().unwrap_or_default()
+        (ring.history.past().learned.get(&id).copied().unwrap_or_default(), keeper.rest())
     });
-    let said: Vec<_> = said.collect();
+    let (said, rests) = said.unzip();
+    (said, rests, all as u64)
+}
+
+/// How much was sent is said while it learns, and how much that will be follows from the slices.
+#[test]
+fn reports_show_how_much_a_learner_was_sent_and_about_how_much_there_is() {
+    let (mut map, learner) = (Map::clone(&formed(2)), CellId(2));
+    let drops = Command::Drop { at: map.ranges[0].stamp(), cell: learner, why: Why::Silent };
+    map.apply(&drops);
+    map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
+    let (said, _, all) = teaches(&map, learner);
     assert!(said.is_sorted_by_key(|it| it.bytes), "{said:?}");
-    let in_between = said.iter().filter(|it| it.bytes > 0 && it.bytes < all as u64);
-    let is_near = |about: u64| about.abs_diff(all as u64) < all as u64 / 4;
+    let in_between = said.iter().filter(|it| it.bytes > 0 && it.bytes < all);
+    let is_near = |about: u64| about.abs_diff(all) < all / 4;
     let estimates: Vec<_> = in_between.map(|it| it.about_bytes).collect();
     assert!(!estimates.is_empty() && estimates.iter().skip(2).all(|it| is_near(*it)), "{said:?}");
     let last = said.last().copied().unwrap_or_default();
-    assert_eq!((last.bytes, last.about_bytes), (all as u64, all as u64));
+    assert_eq!((last.bytes, last.about_bytes), (all, all));
     assert!(last.took_ns > 0);
+}
+
+/// A second failure would lose what has one copy.
+#[test]
+fn what_lacks_a_copy_is_copied_without_long_rests() {
+    let mut map = Map::clone(&formed(3));
+    let (copy, learner) = (CellId(2), CellId(3));
+    let moves = Command::Move { at: map.ranges[0].stamp(), cell: learner, from: Some(copy) };
+    map.apply(&moves);
+    map.apply(&Command::Learn { at: map.ranges[0].stamp(), cell: learner });
+    let (_, rests, _) = teaches(&map, learner);
+    assert!(rests.contains(&Rest::Long) && !rests.contains(&Rest::Short));
+    map.apply(&Command::Drop { at: map.ranges[0].stamp(), cell: copy, why: Why::Silent });
+    let (_, rests, _) = teaches(&map, learner);
+    assert!(rests.contains(&Rest::Short) && !rests.contains(&Rest::Long));
 }
 
 /// A copy has ended, and may lead by its journal as long as its primary has not gone on without it.
