@@ -19,7 +19,7 @@ use serde_json::json;
 use super::client::Client;
 use super::hint;
 use super::interrupt::Interrupt;
-use super::loss::losses;
+use super::loss::{Loss, losses};
 use super::map::{Map, Member};
 use super::moving::ASK;
 use super::progress::{Learning, Shown};
@@ -189,7 +189,8 @@ fn obstacle(survey: &Survey, cell: u32) -> Option<(String, bool)> {
     if let Some(range) = short {
         return Some((format!("range {} lacks a copy", range.id), true));
     }
-    let follows = losses(survey).remove(&cell)?;
+    // It ends nothing: the voters stay.
+    let follows = Loss { few_voters: None, ..losses(survey).remove(&cell)? };
     let what = || format!("{}: items would be evicted", verdict(&follows).0);
     (!follows.lacks.is_empty()).then(|| (what(), false))
 }

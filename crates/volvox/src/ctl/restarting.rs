@@ -3,6 +3,7 @@
 //!
 //! It stops at the first fault, and says how to go on.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::io::Write;
 use std::thread::sleep;
@@ -67,7 +68,8 @@ fn chosen(survey: &Survey, named: &[u32]) -> Result<Vec<u32>, String> {
         Some(how) => how != "absorbed" && survey.cells[cell].answer.is_ok(),
     };
     let mut chosen = if named.is_empty() { all } else { named.to_vec() };
-    chosen.retain(|cell| !named.is_empty() || stays(cell));
+    let mut seen = BTreeSet::new();
+    chosen.retain(|cell| (!named.is_empty() || stays(cell)) && seen.insert(*cell));
     let silent = chosen.iter().find(|cell| survey.cells[cell].answer.is_err());
     match silent {
         Some(cell) => {
