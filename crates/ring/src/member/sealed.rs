@@ -57,9 +57,11 @@ impl Sealed {
         let of_copy = || Some(Command::HandOver { at, cell: range.hands_over_to()? });
         let split = range.divides.map(|_| Command::Split { at });
         let command = split.or_else(of_copy).or_else(|| {
-            let upper = map.range(range.unites_with?)?;
-            let are_sealed = self.seal(upper) == Some(seal) && range.end == upper.start;
-            are_sealed.then(|| Command::Merge { at, with: upper.stamp() })
+            let other = map.range(range.unites_with?)?;
+            let (is_lower, are_alike) = (range.end == other.start, self.seal(other) == Some(seal));
+            // Given up alone: the other one has changed since, and this one has not.
+            let is_alone = seal == Seal::GivenUp && !are_alike;
+            (is_lower && are_alike || is_alone).then(|| Command::Merge { at, with: other.stamp() })
         })?;
         Some(match seal {
             Seal::Holds => command,
@@ -70,5 +72,49 @@ impl Sealed {
     fn seal(&self, range: &Range) -> Option<Seal> {
         let (at, seal) = self.0.get(&range.id)?;
         (*at == range.stamp()).then_some(*seal)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::CellId;
+    use crate::ids::Incarnation;
+    use crate::map::{Addresses, Started, Verdict};
+
+    /// Two ranges of cell 1 that are to become one.
+    fn uniting() -> Map {
+        let at = "127.0.0.1:1".parse().expect("an address");
+        let addresses = Addresses { control: at, links: at, clients: at };
+        let started = Started::new(Incarnation(1), addresses);
+        let mut map = Map::new(7, 2, 1);
+        (1..=2).for_each(|token| _ = map.apply(&Command::Join { token, started }));
+        map.ranges[1].primary = CellId(1);
+        let [at, with] = [0, 1].map(|range| map.ranges[range].stamp());
+        assert!(matches!(map.apply(&Command::Unite { at, with }), Verdict::Applied { .. }));
+        map
+    }
+
+    #[test]
+    fn a_union_that_was_given_up_is_settled_also_where_one_of_both_has_changed_since() {
+        let map = uniting();
+        let mut sealed = Sealed::default();
+        let stamps = [0, 1].map(|range| map.ranges[range].stamp());
+        stamps.iter().for_each(|at| sealed.seals(*at, &map));
+        let proposes = |sealed: &Sealed, map: &Map| {
+            [0, 1].map(|range| sealed.proposes(&map.ranges[range], map))
+        };
+        let merge = Command::Merge { at: stamps[0], with: stamps[1] };
+        assert_eq!(proposes(&sealed, &map), [Some(merge), None]);
+        assert_eq!(sealed.gives_up(stamps[0], &map).count(), 2);
+        let settles = |range: usize| Some(Command::Settle { at: stamps[range] });
+        assert_eq!(proposes(&sealed, &map), [settles(0), None], "that of both");
+        for (changed, left) in [(1, [settles(0), None]), (0, [None, settles(1)])] {
+            let mut map = map.clone();
+            map.ranges[changed].config += 1;
+            let mut sealed = Sealed(sealed.0.clone());
+            sealed.adopt(&map);
+            assert_eq!(proposes(&sealed, &map), left);
+        }
     }
 }
