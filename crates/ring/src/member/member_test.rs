@@ -478,7 +478,7 @@ fn a_cell_that_says_its_second_in_turn_is_not_behind_because_of_that() {
         assert_eq!(member.apart(at(ms)), [], "after {ms} ms");
     }
     hears_of(&mut member, at(7_000), (from, 1_003, 0));
-    assert_eq!(member.apart(at(7_000)), [(from, -4)], "it is behind");
+    assert_eq!(member.apart(at(7_000)), [(from, -4)], "its clock is 4 s slow");
 }
 
 /// They have no part in anything then, so they would be the first to learn, and nobody else hears

@@ -78,8 +78,7 @@ impl Sealed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::CellId;
-    use crate::ids::Incarnation;
+    use crate::ids::{CellId, Incarnation};
     use crate::map::{Addresses, Started, Verdict};
 
     /// Two ranges of cell 1 that are to become one.

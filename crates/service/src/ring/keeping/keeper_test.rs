@@ -305,6 +305,33 @@ fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
     assert!(after - before >= 2 << 20, "{before} {after}");
 }
 
+/// It has not read meanwhile what the copy has said.
+#[test]
+fn a_cell_that_was_stopped_blames_no_copy_for_that() {
+    let blames = |was_stopped: bool| {
+        let (ring, found) = first_cell_finding(|finding| match finding {
+            Finding::Refuses { cell, .. } => Some(cell),
+            _ => None,
+        });
+        let at = |ms: u64| Now { mono_ns: NOW.mono_ns + ms * MS, ..NOW };
+        let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 2, 2)), NOW);
+        keeper.adopt(formed(2), BTreeMap::new(), NOW);
+        (1..10).for_each(|ms| _ = keeper.tend(at(ms)));
+        let mut sink = WorkerSink::new(ring.log.lanes.clone());
+        for (lane, _) in ring.log.lanes.logs() {
+            sink.other(lane, 9, b"not acknowledged", false).expect("space");
+        }
+        (10..20).for_each(|ms| _ = keeper.tend(at(ms)));
+        if was_stopped {
+            keeper.sleeps(at(20), 100 * MS);
+        }
+        keeper.tend(at(5_000));
+        found.take()
+    };
+    assert_eq!(blames(true), []);
+    assert_eq!(blames(false), [CellId(2)], "it has had five seconds");
+}
+
 /// Nine cells copy what one leads, and its logs have eight readers.
 #[test]
 fn a_learner_that_gets_no_place_in_the_logs_is_given_up() {
