@@ -14,7 +14,7 @@ use crate::{ratchet, tidy};
 use measure::{
     exec::Exec,
     repo::Repo,
-    stages::{Stages, passed},
+    stages::{Ended, Stages, passed},
     tools,
 };
 
@@ -29,6 +29,8 @@ const LOCKED: [&str; 2] = ["fuzz/Cargo.toml", "tests/clients/rust/Cargo.toml"];
 const HISTORIES: &str = "tests/linearizability/run.sh";
 /// How many of them `--full` checks.
 const HISTORIES_COUNT: &str = "5";
+/// The journals and databases of the tests: several GiB, of use only after a test that failed.
+const TIERS: &str = "target/tmp/tiers";
 /// The features of buckets, with which `--full` lints and builds all tests at once: a second build
 /// of a part of the workspace would build most of its crates again.
 const BUCKETS: [&str; 2] = ["--features", "volvox/s3,volvox/gcs"];
@@ -75,7 +77,14 @@ pub fn check(args: &Args) -> Result<bool> {
     });
     let tests = cargo(&["test", "--workspace", "--no-fail-fast", "--locked"]).args(features);
     stages.run("build of the tests", || status(tests.clone().args(["--quiet", "--no-run"])));
-    stages.run("tests", || status(tests));
+    stages.run("tests", || {
+        let ended = status(tests)?;
+        let tiers = repo.path(TIERS);
+        if ended == Ended::Passed && tiers.exists() {
+            fs::remove_dir_all(&tiers).with_context(|| tiers.display().to_string())?;
+        }
+        Ok(ended)
+    });
     stages.run("mutations have their places", || {
         status(Exec::new("python3").args(["tests/mutations/run.py", "--list"]).cwd(repo.root()))
     });

@@ -10,9 +10,10 @@ use std::time::Duration;
 /// How long any one answer may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An empty directory for one test.
+/// An empty directory for one test. `cargo xtask check` removes the folder of all of them once the
+/// tests have passed: together they are several GiB.
 pub fn directory(test: &str) -> PathBuf {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tier-{test}"));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tiers").join(test);
     let _ = std::fs::remove_dir_all(&path);
     path
 }
