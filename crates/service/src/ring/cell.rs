@@ -9,6 +9,7 @@ use super::history::History;
 use super::job::{Job, Origin};
 use super::journal_waits::JournalWaits;
 use super::jumps::Jumps;
+use super::loads::Loads;
 use super::retries::Tags;
 use super::routes::{self, Parts, Routes};
 use super::terms::{OF_JOURNAL, Term, Terms};
@@ -216,6 +217,7 @@ pub struct RingCell {
     pub(crate) history: History,
     pub(crate) flushed: Flushed,
     pub(crate) jumps: Jumps,
+    pub(crate) loads: Loads,
     /// By lane, whether its worker has mail about it already.
     mailed: Vec<AtomicBool>,
     pub(crate) journal_waits: JournalWaits,
@@ -274,6 +276,7 @@ impl RingCell {
             history: History::default(),
             flushed: Flushed::new(),
             jumps: Jumps::new(),
+            loads: Loads::default(),
             mailed,
             journal_waits: JournalWaits::default(),
             numbers: AtomicU64::new(0),

@@ -21,11 +21,12 @@
 //! | `routes` | `granted`, `terms` | where requests go, by one map |
 //! | `routes_of_map` | `granted`, `routes`, `terms` | the same, for measurements |
 //! | `jumps` | nothing | how often the counters of slices that are copied are to rise |
-//! | `cell` | `copies`, `copy_reads`, `flushed`, `granted`, `history`, `job`, `journal_waits`, `jumps`, `retries`, `routes`, `terms` | what all workers share |
+//! | `loads` | nothing | how often something is executed for each slice |
+//! | `cell` | `copies`, `copy_reads`, `flushed`, `granted`, `history`, `job`, `journal_waits`, `jumps`, `loads`, `retries`, `routes`, `terms` | what all workers share |
 //! | `written_back` | `cell`, `copies` | what copies are to know of what was written back |
 //! | `jump` | `cell` | how counters rise where another cell has given numbers |
 //! | `links` | `cell`, `copies`, `reason`, `retries` | connections to other cells |
-//! | `requests` | `cell`, `copies`, `copy_reads`, `job`, `links`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
+//! | `requests` | `cell`, `copies`, `copy_reads`, `job`, `links`, `loads`, `not_now`, `retries`, `routes`, `terms` | what clients and other cells ask for |
 //! | `keeping` | `cell`, `copies`, `flushed`, `jump`, `retries`, `routes`, `terms` | what follows from a new map |
 //! | `worker` | `cell`, `links`, `not_now`, `requests`, `retries` | the jobs and streams of one worker |
 //! | `cellcycle` | `cell` | the commands of CellCycle |
@@ -53,6 +54,7 @@ mod keeping;
 #[cfg(test)]
 mod late_requests_test;
 mod links;
+mod loads;
 mod not_now;
 mod orders;
 mod reason;

@@ -1,5 +1,6 @@
 //! `stats ring`: the map that this cell goes by, and what it does itself. `stats ring log`: how the
-//! map has changed. `stats ring key KEY`: what this cell itself holds of a key; with a `b` after
+//! map has changed. `stats ring load`: how often this cell has executed something for each part of
+//! what it leads. `stats ring key KEY`: what this cell itself holds of a key; with a `b` after
 //! it, KEY is in base64.
 //!
 //! What an operator wants has the same form, see `orders`.
@@ -29,6 +30,7 @@ pub(crate) fn report(
     match (words.next(), words.next(), words.next()) {
         (None, ..) => whole(ring, now, out),
         (Some(b"log"), None, _) => log(ring, out),
+        (Some(b"load"), None, _) => load(ring, out),
         (Some(b"key"), Some(key), None) if key.len() <= KEY_BYTES_MAX => {
             held(worker, ring, (key, now), out);
         }
@@ -188,6 +190,23 @@ fn log(ring: &RingCell, out: &mut Vec<u8>) {
         for (at, line) in change.lines.iter().enumerate() {
             stat(&(at + 1), line);
         }
+    }
+}
+
+/// How often this cell has executed something for each part of what it leads.
+fn load(ring: &RingCell, out: &mut Vec<u8>) {
+    let (map, cell) = (ring.map(), ring.identity.cell);
+    reply::stat(out, "ring", format_args!("{:016x}", ring.identity.ring));
+    reply::stat(out, "cell", cell);
+    reply::stat(out, "map_version", map.version);
+    for range in map.ranges.iter().filter(|range| range.primary == cell) {
+        let parts = ring.loads.parts(range.slices()).map(|count| count.to_string());
+        let parts = parts.collect::<Vec<_>>().join(" ");
+        let mut stat = |name: &str, value: &dyn Display| {
+            reply::stat(out, &format!("range:{}:{name}", range.id), value);
+        };
+        stat("slices", &format_args!("{}-{}", range.start, range.end - 1));
+        stat("parts", &parts);
     }
 }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::ctl::{Balance, DEFAULT_SERVER, Division, Leave, Movement, Question, Restart, Wanted};
+use crate::ctl::{
+    Balance, By, DEFAULT_SERVER, Division, Leave, Movement, Question, Restart, Wanted,
+};
 
 /// The longest time-out and the longest pause, in seconds.
 const SECONDS_MAX: f64 = 3600.0;
@@ -99,17 +101,21 @@ enum CtlCommand {
     /// Make two of a range of a cell, and have a spare lead one of them: no client sees an error,
     /// or a miss
     ///
-    /// Example: volvox ctl divide 1
+    /// Example: volvox ctl divide 1 --by load
     Divide {
         /// The number of the cell, as ctl ring shows it
         #[arg(value_parser = number)]
         cell: u32,
-        /// The range; without it the one with the most slices
+        /// The range; without it the one with the most slices, or load
         #[arg(long, value_name = "RANGE", value_parser = number)]
         range: Option<u32>,
         /// The cell that is to lead one half; without it one that has no part in any range
         #[arg(long, value_name = "CELL", value_parser = number)]
         to: Option<u32>,
+        /// Of what both halves are to have as much: slices, or load, which is counted for three
+        /// seconds
+        #[arg(long, default_value = "slices")]
+        by: By,
         /// Also where the memory of that cell would be short, and items would be evicted
         #[arg(long)]
         force: bool,
@@ -117,12 +123,16 @@ enum CtlCommand {
         #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
         wait: Duration,
     },
-    /// Have cells lead as many slices as others, one step after the other: no client sees an error,
-    /// or a miss
+    /// Have cells lead as much as others, one step after the other: no client sees an error, or a
+    /// miss
     ///
-    /// Keys are spread over the slices evenly, so bytes and load follow. Ranges move as a whole
-    /// where that makes two cells even, and are divided else. Example: volvox ctl balance --all
+    /// Keys are spread over the slices evenly, so bytes follow the slices; the load does where no
+    /// key is asked for far more often than others. Ranges move as a whole where that makes two
+    /// cells even, and are divided else. Example: volvox ctl balance --all
     Balance {
+        /// Of what each is to have as much: slices, or load, which is counted for three seconds
+        #[arg(long, default_value = "slices")]
+        by: By,
         /// Cells that have nothing get something, too
         #[arg(long)]
         all: bool,
@@ -318,11 +328,11 @@ impl From<CtlArgs> for Wanted {
             CtlCommand::Move { range, cell, force: is_forced, wait } => {
                 Question::Move(Movement { range, cell, is_forced, wait })
             }
-            CtlCommand::Divide { cell, range, to, force: is_forced, wait } => {
-                Question::Divide(Division { cell, range, to, is_forced, wait })
+            CtlCommand::Divide { cell, range, to, by, force: is_forced, wait } => {
+                Question::Divide(Division { cell, range, to, by, is_forced, wait })
             }
-            CtlCommand::Balance { all: takes_spares, dry_run: is_dry, force: is_forced, wait } => {
-                Question::Balance(Balance { takes_spares, is_dry, is_forced, wait })
+            CtlCommand::Balance { by, all, dry_run: is_dry, force: is_forced, wait } => {
+                Question::Balance(Balance { by, takes_spares: all, is_dry, is_forced, wait })
             }
             CtlCommand::Remove { cell, wait } => Question::Remove { cell, wait },
             CtlCommand::Ops => Question::Operations,

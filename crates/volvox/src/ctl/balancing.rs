@@ -1,9 +1,10 @@
-//! `ctl balance`: cells that lead many slices give some of them to cells that lead few, one step
-//! after the other, without a miss and without an error to any client.
+//! `ctl balance`: cells that lead much give some of it to cells that lead little, one step after
+//! the other, without a miss and without an error to any client.
 //!
-//! Keys are spread over the slices evenly, so bytes and load follow the slices. Copies are spread
-//! evenly by the ring itself. Each step is an order that stands by itself: where `ctl` ends, what
-//! was done stays, and the same command goes on.
+//! Keys are spread over the slices evenly, so bytes follow the slices; with `--by load` what counts
+//! is what was to do for each slice just before. Copies are spread evenly by the ring itself. Each
+//! step is an order that stands by itself: where `ctl` ends, what was done stays, and the same
+//! command goes on.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -11,7 +12,6 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use base::RUN_SLICES;
 use ring::LED_MAX;
 use serde_json::json;
 
@@ -25,15 +25,25 @@ use super::ops::operations;
 use super::progress::Shown;
 use super::survey::Survey;
 use super::table::plural;
-use super::wanted::{Balance, Wanted};
+use super::wanted::{Balance, By, Wanted};
 use super::watched::Watched;
+use super::weights::Weights;
 
-/// Cells are even whose slices differ by this part of the mean at most.
-const SLACK: usize = 8;
+/// Cells are even that differ by this part of the mean at most.
+const SLACK: u64 = 8;
 /// More steps than any ring needs: each makes one cell even, or nearly so.
 const STEPS_MAX: usize = 4096;
 /// How often it is looked whether nothing is under way.
 const LOOK: Duration = Duration::from_millis(100);
+
+/// Who leads what, and what that weighs.
+#[derive(Clone, Copy)]
+struct Led<'r> {
+    map: &'r Map,
+    weights: &'r Weights,
+    /// The cells that are to be even.
+    cells: &'r [u32],
+}
 
 /// One step: `to` leads what `from` has led.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,11 +52,13 @@ struct Step {
     from: u32,
     to: u32,
     slices: usize,
+    /// What they weigh.
+    weight: u64,
     /// The first slice of a new range, where the range is divided. `None`: all of it moves.
     at: Option<usize>,
 }
 
-/// Has cells lead as many slices as others, and says of each step what it was.
+/// Makes cells even, and says of each step what it was.
 pub(super) fn balance(
     survey: &Survey,
     balance: &Balance,
@@ -54,6 +66,7 @@ pub(super) fn balance(
     out: &mut dyn Write,
 ) -> Result<u8, Box<dyn Error>> {
     let answer: Vec<_> = survey.answers().map(|(id, ..)| id).collect();
+    let weights = Weights::of(balance.by, (survey, &answer), wanted.timeout)?;
     let start = Instant::now();
     let (mut shown, interrupt) = (Shown::default(), Interrupt::watch()?);
     let mut ring = Watched::new(survey, None, wanted);
@@ -75,8 +88,9 @@ pub(super) fn balance(
         };
         let of = fresh.as_ref().unwrap_or(survey);
         let may = |step: &Step| balance.is_forced || step.has_room(of, &map, &gained);
-        let Some(step) = next(&map, &cells, may) else {
-            let (line, is_even) = ended((&map, &cells), nth, wanted.json);
+        let led = Led { map: &map, weights: &weights, cells: &cells };
+        let Some(step) = led.next(may) else {
+            let (line, is_even) = led.ended(nth, wanted.json);
             writeln!(out, "{line}")?;
             return Ok(u8::from(!is_even));
         };
@@ -94,7 +108,7 @@ pub(super) fn balance(
                 step.apply(map);
             }
             None => {
-                shown.show(&format!("{step}"));
+                shown.show(&step.text(&weights));
                 let left = balance.wait.saturating_sub(start.elapsed());
                 let done = step.carry_out(&mut ring, left, &interrupt);
                 shown.show("");
@@ -103,37 +117,15 @@ pub(super) fn balance(
         }
         let seconds = (!balance.is_dry).then(|| begin.elapsed().as_secs_f64());
         match wanted.json {
-            true => writeln!(out, "{}", step.to_json(seconds))?,
+            true => writeln!(out, "{}", step.to_json(&weights, seconds))?,
             false => {
                 let took = seconds.map(|it| format!(", after {it:.1} s")).unwrap_or_default();
-                writeln!(out, "{step}{took}")?;
+                writeln!(out, "{}{took}", step.text(&weights))?;
             }
         }
         out.flush()?;
     }
     Err(format!("it is not even after {STEPS_MAX} steps").into())
-}
-
-/// What has come of it after this number of steps, and whether the cells are even.
-fn ended((map, cells): (&Map, &[u32]), steps: usize, as_json: bool) -> (String, bool) {
-    let [least, most] = ends(map, cells);
-    let is_even = most - least <= slack(map, cells);
-    let line = match (as_json, is_even) {
-        (true, _) => {
-            json!({ "least": least, "most": most, "steps": steps, "is_even": is_even }).to_string()
-        }
-        (false, true) => {
-            format!("each cell leads {least} to {most} slices, after {}", plural(steps, "step"))
-        }
-        (false, false) => {
-            let why = match next(map, cells, |_| true) {
-                Some(_) => "memory would be short after any further step: see --force",
-                None => "no step makes them more even",
-            };
-            format!("cells lead {least} to {most} slices, and {why}")
-        }
-    };
-    (line, is_even)
 }
 
 /// The cells that answered, are heard, stay, and have a part in something, or may get one.
@@ -167,97 +159,127 @@ fn at_rest(
     }
 }
 
-fn led(map: &Map, cell: u32) -> usize {
-    map.ranges.iter().filter(|it| it.primary == cell).map(Range::slices).sum()
-}
-
-/// The fewest and the most slices that one of `cells` leads.
-fn ends(map: &Map, cells: &[u32]) -> [usize; 2] {
-    let all = || cells.iter().map(|cell| led(map, *cell));
-    [all().min().unwrap_or(0), all().max().unwrap_or(0)]
-}
-
-/// What each of `cells` leads on average.
-fn mean(map: &Map, cells: &[u32]) -> usize {
-    cells.iter().map(|cell| led(map, *cell)).sum::<usize>() / cells.len().max(1)
-}
-
-/// How much more one cell may lead than another one.
-fn slack(map: &Map, cells: &[u32]) -> usize {
-    mean(map, cells) / SLACK
-}
-
-/// The next step that may be done, from the cell that leads the most to the one that leads the
-/// fewest, if there is one between these two; else between others. Each makes two cells more even
-/// by a part of the slack at least, so they come to an end.
-fn next(map: &Map, cells: &[u32], may: impl Fn(&Step) -> bool) -> Option<Step> {
-    let (mean, slack) = (mean(map, cells), slack(map, cells));
-    let mut by_slices: Vec<_> = cells.iter().map(|cell| (led(map, *cell), *cell)).collect();
-    by_slices.sort_unstable();
-    let pairs =
-        by_slices.iter().flat_map(|to| by_slices.iter().rev().map(move |from| (*from, *to)));
-    let is_uneven = |((most, _), (least, _)): &((usize, u32), (usize, u32))| {
-        most.saturating_sub(*least) > slack.max(1)
-    };
-    pairs.filter(is_uneven).find_map(|((most, from), (least, to))| {
-        let gap = most - least;
-        // What one of both has too much, or lacks: it is even then.
-        let wanted = most.saturating_sub(mean).min(mean.saturating_sub(least));
-        let wanted = if wanted * 2 > slack { wanted } else { gap / 2 };
-        between(map, (from, to), (wanted, gap), (slack, &may))
-    })
-}
-
-/// How `from`, which leads `gap` slices more, gives some `wanted` ones to `to`: a range of about
-/// that length, or a part of one, or the range that makes them more even than they are.
-fn between(
-    map: &Map,
-    (from, to): (u32, u32),
-    (wanted, gap): (usize, usize),
-    (slack, may): (usize, &impl Fn(&Step) -> bool),
-) -> Option<Step> {
-    let own = || map.ranges.iter().filter(|it| it.primary == from);
-    let moves = |it: &Range| Step { range: it.id, from, to, slices: it.slices(), at: None };
-    let whole = own().filter(|it| may(&moves(it)));
-    let whole = whole.min_by_key(|it| it.slices().abs_diff(wanted));
-    if let Some(range) = whole.filter(|it| it.slices().abs_diff(wanted) <= slack / 2) {
-        return Some(moves(range));
+impl Led<'_> {
+    fn of(&self, cell: u32) -> u64 {
+        let own = self.map.ranges.iter().filter(|it| it.primary == cell);
+        own.map(|it| self.weights.of_range(it)).sum()
     }
-    let improves = |slices: usize| slices * 2 > slack && (slices * 2 + slack) < gap * 2;
-    let longer = own().filter(|it| it.slices() > wanted);
-    let longer = longer.min_by_key(|it| it.slices()).filter(|_| own().count() < LED_MAX);
-    let divides = longer.and_then(|it| {
-        let exact = it.last + 1 - wanted;
-        let run = exact / RUN_SLICES * RUN_SLICES;
-        let is_near = run > it.first && exact - run <= slack / 2;
-        let at = match exact.is_multiple_of(map.division_step.max(1)) && !is_near {
-            true => exact,
-            false => Some(run).filter(|at| *at > it.first && improves(it.last + 1 - at))?,
-        };
-        Some(Step { range: it.id, from, to, slices: it.last + 1 - at, at: Some(at) }).filter(may)
-    });
-    divides.or_else(|| whole.filter(|it| improves(it.slices())).map(moves))
-}
 
-impl std::fmt::Display for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { range, from, to, slices, at } = self;
-        let slices = plural(*slices, "slice");
-        match at {
-            Some(at) => {
-                write!(f, "range {range}: {slices} from {at} on, of cell {from}, to cell {to}")
+    /// The least and the most that one of the cells leads.
+    fn ends(&self) -> [u64; 2] {
+        let all = || self.cells.iter().map(|cell| self.of(*cell));
+        [all().min().unwrap_or(0), all().max().unwrap_or(0)]
+    }
+
+    /// What each cell leads on average.
+    fn mean(&self) -> u64 {
+        self.cells.iter().map(|cell| self.of(*cell)).sum::<u64>() / self.cells.len().max(1) as u64
+    }
+
+    /// How much more one cell may lead than another one.
+    fn slack(&self) -> u64 {
+        self.mean() / SLACK
+    }
+
+    /// What has come of it after this number of steps, and whether the cells are even.
+    fn ended(&self, steps: usize, as_json: bool) -> (String, bool) {
+        let [least, most] = self.ends();
+        let is_even = most - least <= self.slack();
+        let what = self.weights.text([least, most]);
+        let line = match (as_json, is_even) {
+            (true, _) => {
+                let by = self.weights.by().name();
+                let ended = json!({
+                    "least": least, "most": most, "steps": steps, "is_even": is_even, "by": by,
+                });
+                ended.to_string()
             }
-            None => write!(f, "range {range}: all {slices}, of cell {from}, to cell {to}"),
+            (false, true) => format!("cells {what}, after {}", plural(steps, "step")),
+            (false, false) => {
+                let why = match self.next(|_| true) {
+                    Some(_) => "memory would be short after any further step: see --force",
+                    None => "no step makes them more even",
+                };
+                format!("cells {what}, and {why}")
+            }
+        };
+        (line, is_even)
+    }
+
+    /// The next step that may be done, from the cell that leads the most to the one that leads the
+    /// least, if there is one between these two; else between others. Each makes two cells more
+    /// even by a part of the slack at least, so they come to an end.
+    fn next(&self, may: impl Fn(&Step) -> bool) -> Option<Step> {
+        let (mean, slack) = (self.mean(), self.slack());
+        let mut by_weight: Vec<_> = self.cells.iter().map(|it| (self.of(*it), *it)).collect();
+        by_weight.sort_unstable();
+        let pairs =
+            by_weight.iter().flat_map(|to| by_weight.iter().rev().map(move |from| (*from, *to)));
+        let is_uneven = |((most, _), (least, _)): &((u64, u32), (u64, u32))| {
+            most.saturating_sub(*least) > slack.max(1)
+        };
+        pairs.filter(is_uneven).find_map(|((most, from), (least, to))| {
+            let gap = most - least;
+            // What one of both has too much, or lacks: it is even then.
+            let wanted = most.saturating_sub(mean).min(mean.saturating_sub(least));
+            let wanted = if wanted * 2 > slack { wanted } else { gap / 2 };
+            self.between((from, to), (wanted, gap), &may)
+        })
+    }
+
+    /// How `from`, which leads `gap` more, gives some `wanted` of it to `to`: a range that weighs
+    /// about that, or a part of one, or the range that makes them more even than they are.
+    fn between(
+        &self,
+        (from, to): (u32, u32),
+        (wanted, gap): (u64, u64),
+        may: &impl Fn(&Step) -> bool,
+    ) -> Option<Step> {
+        let slack = self.slack();
+        let own = || self.map.ranges.iter().filter(|it| it.primary == from);
+        let step = |it: &Range, at: Option<usize>| {
+            let (first, end) = (at.unwrap_or(it.first), it.last + 1);
+            let weight = self.weights.between(first, end);
+            Step { range: it.id, from, to, slices: end - first, weight, at }
+        };
+        let far = |step: &Step| step.weight.abs_diff(wanted);
+        let whole = own().map(|it| step(it, None)).filter(may).min_by_key(far);
+        if whole.is_some_and(|it| far(&it) <= slack / 2) {
+            return whole;
         }
+        let improves = |it: &Step| it.weight * 2 > slack && it.weight * 2 + slack < gap * 2;
+        let heavier = own().filter(|it| self.weights.of_range(it) > wanted);
+        let heavier = heavier.min_by_key(|it| self.weights.of_range(it));
+        let divides = heavier.filter(|_| own().count() < LED_MAX).and_then(|it| {
+            let at = self.weights.cut(it, (wanted, slack / 2), self.map.division_step)?;
+            Some(step(it, Some(at))).filter(|it| improves(it) && may(it))
+        });
+        divides.or_else(|| whole.filter(improves))
     }
 }
 
 impl Step {
-    fn to_json(self, seconds: Option<f64>) -> serde_json::Value {
-        let Self { range, from, to, slices, at } = self;
+    fn text(self, weights: &Weights) -> String {
+        let Self { range, from, to, slices, weight, at } = self;
+        let slices = plural(slices, "slice");
+        let load = match weights.by() {
+            By::Slices => String::new(),
+            By::Load => format!(", {:.1} % of the load", weights.share(weight) * 100.0),
+        };
+        match at {
+            Some(at) => {
+                format!("range {range}: {slices} from {at} on{load}, of cell {from}, to cell {to}")
+            }
+            None => format!("range {range}: all {slices}{load}, of cell {from}, to cell {to}"),
+        }
+    }
+
+    fn to_json(self, weights: &Weights, seconds: Option<f64>) -> serde_json::Value {
+        let Self { range, from, to, slices, weight, at } = self;
+        let load = (weights.by() == By::Load).then(|| weights.share(weight));
         json!({
-            "range": range, "from": from, "to": to, "slices": slices, "divided_at": at,
-            "seconds": seconds,
+            "range": range, "from": from, "to": to, "slices": slices, "load": load,
+            "divided_at": at, "seconds": seconds,
         })
     }
 
@@ -323,7 +345,7 @@ impl Step {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use base::SLICES;
+    use base::{RUN_SLICES, SLICES};
 
     fn ring(ranges: &[(u32, usize, u32)]) -> Map {
         let cells = (1..=5).map(|cell| (cell, Member::default())).collect();
@@ -348,13 +370,16 @@ mod tests {
     /// Steps until it is even.
     fn steps(mut map: Map, cells: &[u32]) -> Vec<Step> {
         let mut all = Vec::new();
-        while let Some(step) = next(&map, cells, |_| true) {
+        let weights = Weights::even();
+        let next = |map: &Map| Led { map, weights: &weights, cells }.next(|_| true);
+        while let Some(step) = next(&map) {
             step.apply(&mut map);
             all.push(step);
             assert!(all.len() < 20, "{all:?}");
         }
-        let [least, most] = ends(&map, cells);
-        assert!(most - least <= slack(&map, cells), "{least} to {most}: {all:?}");
+        let led = Led { map: &map, weights: &weights, cells };
+        let [least, most] = led.ends();
+        assert!(most - least <= led.slack(), "{least} to {most}: {all:?}");
         let covered: usize = map.ranges.iter().map(Range::slices).sum();
         assert_eq!(covered, SLICES);
         all
@@ -380,53 +405,92 @@ mod tests {
     fn a_cell_that_has_a_copy_of_all_gets_a_part_of_it() {
         let most = SLICES - 1024;
         let map = ring(&[(1, most, 2), (1, 1024, 2)]);
-        let first = next(&map, &[1, 2], |_| true).expect("it is uneven");
+        let weights = Weights::even();
+        let next =
+            |map: &Map, may: bool| Led { map, weights: &weights, cells: &[1, 2] }.next(|_| may);
+        let first = next(&map, true).expect("it is uneven");
         assert!(first.at.is_some(), "{first:?}");
         assert_eq!(steps(map.clone(), &[1, 2]).len(), 1);
-        assert_eq!(next(&map, &[1, 2], |_| false), None, "no cell has room");
+        assert_eq!(next(&map, false), None, "no cell has room");
         // As a copy it has it already; another cell would get all of it, a copy included.
         let divided = Step { to: 3, at: Some(64), ..first };
         assert_eq!([first, divided].map(|step| step.gains(&map)), [0, most]);
         let alone = ring(&[(1, SLICES, 2)]);
         assert_eq!(steps(alone.clone(), &[1, 2]).len(), 1, "each leads half of it");
         let mut halves = alone;
-        next(&halves, &[1, 2], |_| true).expect("it is uneven").apply(&mut halves);
+        next(&halves, true).expect("it is uneven").apply(&mut halves);
         let has: Vec<_> = halves.ranges.iter().map(|it| (it.primary, it.copies[0])).collect();
         assert_eq!(has, [(1, 2), (2, 1)]);
     }
 
-    /// Random rings: it comes to an end, however many cells there are and whatever each leads.
+    /// A number below `below`.
+    fn drawn(state: &mut u64, below: usize) -> usize {
+        *state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(11);
+        (*state >> 33) as usize % below
+    }
+
+    /// Some ranges, of `step` slices or a multiple, which some of `count` cells lead.
+    fn some_ring(state: &mut u64, count: u32, step: usize) -> Map {
+        let (mut left, mut ranges) = (SLICES, Vec::new());
+        while left > 0 && ranges.len() < 20 {
+            let some = (1 + drawn(state, SLICES / 2)).next_multiple_of(step);
+            let slices = if ranges.len() == 19 { left } else { some.min(left) };
+            let primary = 1 + drawn(state, count as usize) as u32;
+            ranges.push((primary, slices, primary % count + 1));
+            left -= slices;
+        }
+        Map { division_step: step, ..ring(&ranges) }
+    }
+
+    /// Random rings and loads: it comes to an end, however many cells there are and whatever each
+    /// leads.
     #[test]
     fn every_ring_is_even_in_the_end_or_nothing_makes_it_more_even() {
-        let mut state = 1_u64;
-        let mut drawn = |below: usize| {
-            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(11);
-            (state >> 33) as usize % below
-        };
+        let mut state = 1;
         for round in 0..2_000 {
             // Above a bucket.
             let step = if round % 2 == 0 { 1 } else { RUN_SLICES };
-            let count = 2 + drawn(11) as u32;
+            let count = 2 + drawn(&mut state, 11) as u32;
             let cells: Vec<u32> = (1..=count).collect();
-            let mut left = SLICES;
-            let mut ranges = Vec::new();
-            while left > 0 && ranges.len() < 20 {
-                let some = (1 + drawn(SLICES / 2)).next_multiple_of(step);
-                let slices = if ranges.len() == 19 { left } else { some.min(left) };
-                let primary = 1 + drawn(count as usize) as u32;
-                let copy = primary % count + 1;
-                ranges.push((primary, slices, copy));
-                left -= slices;
-            }
-            let mut map = Map { division_step: step, ..ring(&ranges) };
+            let mut map = some_ring(&mut state, count, step);
+            // Some slices are asked for far more often than others.
+            let mut weigh = |_| match drawn(&mut state, 100) {
+                0 => drawn(&mut state, 1 << 20) as u64,
+                some => some as u64,
+            };
+            let weights = match round % 4 {
+                0 | 1 => Weights::even(),
+                _ => Weights::counted(&(0..SLICES).map(&mut weigh).collect::<Vec<_>>(), 1.0),
+            };
             let mut steps = 0;
-            while let Some(step) = next(&map, &cells, |_| true) {
-                let before = ends(&map, &cells);
+            loop {
+                let led = Led { map: &map, weights: &weights, cells: &cells };
+                let (before, Some(step)) = (led.ends(), led.next(|_| true)) else { break };
                 assert!(step.at.is_none_or(|at| at.is_multiple_of(map.division_step)));
                 step.apply(&mut map);
                 steps += 1;
-                assert!(steps <= 6 * cells.len(), "{ranges:?}: {before:?} {step:?}");
+                assert!(steps <= 6 * cells.len(), "{round}: {before:?} {step:?}");
             }
         }
+    }
+
+    #[test]
+    fn what_is_asked_for_most_is_spread_also_where_the_slices_are() {
+        let half = SLICES / 2;
+        let mut map = ring(&[(1, half, 2), (2, half, 1)]);
+        // Of the requests nine of ten are about the first 100 slices.
+        let weigh = |slice| if slice < 100 { 9 * (SLICES as u64 - 100) } else { 100 };
+        let weights = Weights::counted(&(0..SLICES).map(weigh).collect::<Vec<_>>(), 1.0);
+        let step = Led { map: &map, weights: &weights, cells: &[1, 2] }.next(|_| true);
+        let step = step.expect("cell 1 does nearly everything");
+        assert_eq!((step.range, step.from, step.to), (1, 1, 2));
+        // What it keeps is half of all: five ninths of the first 100 slices.
+        assert!(step.at.is_some_and(|at| (54..=57).contains(&at)), "{step:?}");
+        assert!(step.text(&weights).contains(" % of the load, of cell 1, to cell 2"));
+        step.apply(&mut map);
+        let led = Led { map: &map, weights: &weights, cells: &[1, 2] };
+        assert_eq!(led.next(|_| true), None);
+        assert!(led.ended(1, false).1, "{}", led.ended(1, false).0);
+        assert!(led.ended(1, true).0.contains("\"by\":\"load\""));
     }
 }

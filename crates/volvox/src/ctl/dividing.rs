@@ -9,7 +9,6 @@ use std::io::Write;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use base::RUN_SLICES;
 use ring::LED_MAX;
 use serde_json::json;
 
@@ -22,7 +21,10 @@ use super::progress::{Learning, Shown};
 use super::survey::Survey;
 use super::wanted::{Division, Wanted};
 use super::watched::Watched;
+use super::weights::Weights;
 
+/// The begin of a run is preferred that is this part of the range away at most.
+const NEAR: u64 = 16;
 /// How often it is looked how far it is.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -56,7 +58,8 @@ pub(super) fn divide(
 ) -> Result<u8, Box<dyn Error>> {
     let (.., answer) = survey.answers().next().expect("invariant: the first cell answers");
     let runs = |cell: u32| survey.answers().any(|(id, ..)| id == cell);
-    let plan = Plan::of(&answer.map, division, runs)?;
+    let weights = Weights::of(division.by, (survey, &[division.cell]), wanted.timeout)?;
+    let plan = Plan::of((&answer.map, &weights), division, runs)?;
     // It leads one half, and has a copy of the other one.
     let gets = |it: &&Range| it.id == plan.range && !it.has(plan.to);
     let of = survey.map.ranges.iter().find(gets);
@@ -108,12 +111,16 @@ pub(super) fn carry_out(
 
 impl Plan {
     /// What is chosen by `map`, of cells that answer.
-    fn of(map: &Map, division: &Division, answers: impl Fn(u32) -> bool) -> Result<Self, String> {
+    fn of(
+        (map, weights): (&Map, &Weights),
+        division: &Division,
+        answers: impl Fn(u32) -> bool,
+    ) -> Result<Self, String> {
         let Division { cell, range, to, .. } = *division;
         let led = map.ranges.iter().filter(|it| it.primary == cell);
         let range = match range {
             Some(id) => led.clone().find(|it| it.id == id),
-            None => led.max_by_key(|it| it.slices()),
+            None => led.max_by_key(|it| weights.of_range(it)),
         };
         let range = range.ok_or_else(|| match division.range {
             Some(id) => format!("cell {cell} does not lead range {id}: see ctl ring"),
@@ -127,20 +134,17 @@ impl Plan {
                 hint::ctl()
             ));
         }
-        let half = range.first + range.slices() / 2;
-        let run = half / RUN_SLICES * RUN_SLICES;
-        let slice = if run > range.first { run } else { half };
         if range.slices() < 2 {
             return Err(format!("range {id} has one slice, and cannot be divided"));
         }
-        if !slice.is_multiple_of(map.division_step.max(1)) {
-            let step = map.division_step;
-            return Err(format!(
+        let (weight, step) = (weights.of_range(range), map.division_step);
+        let slice = weights.cut(range, (weight / 2, weight / NEAR), step).ok_or_else(|| {
+            format!(
                 "range {id} begins at slice {} and ends at {}: above a bucket a range is divided \
                  at a multiple of {step}, and there is none within",
                 range.first, range.last
-            ));
-        }
+            )
+        })?;
         let parts = |cell: u32| map.ranges.iter().filter(|it| it.has(cell)).count();
         let may_take = |cell: u32| {
             let known = map.cells.get(&cell);
@@ -265,6 +269,7 @@ fn divided((lower, upper): (&Range, &Range), took: Duration, as_json: bool) -> S
 #[cfg(test)]
 mod tests {
     use super::super::map::Member;
+    use super::super::wanted::By;
     use super::*;
 
     fn ring() -> Map {
@@ -282,13 +287,13 @@ mod tests {
     }
 
     fn division(cell: u32, range: Option<u32>, to: Option<u32>) -> Division {
-        Division { cell, range, to, is_forced: false, wait: Duration::from_secs(1) }
+        Division { cell, range, to, by: By::Slices, is_forced: false, wait: Duration::from_secs(1) }
     }
 
     #[test]
     fn the_range_the_slice_and_the_spare_are_chosen_or_named() {
-        let map = ring();
-        let plan = |cell, range, to| Plan::of(&map, &division(cell, range, to), |_| true);
+        let (map, even) = (ring(), Weights::even());
+        let plan = |cell, range, to| Plan::of((&map, &even), &division(cell, range, to), |_| true);
         assert_eq!(plan(2, None, None), Ok(Plan { range: 2, slice: 7936, to: 4 }));
         assert_eq!(plan(2, Some(2), Some(1)), Ok(Plan { range: 2, slice: 7936, to: 1 }));
         let error = |planned: Result<Plan, String>| planned.expect_err("it is refused");
@@ -297,32 +302,35 @@ mod tests {
         assert_eq!(plan(2, None, Some(3)), Ok(Plan { range: 2, slice: 7936, to: 3 }), "its copy");
         assert!(error(plan(2, None, Some(2))).contains("leads it"));
         assert!(error(plan(2, None, Some(9))).contains("no cell that answers"));
-        let alone = Plan::of(&map, &division(2, None, None), |cell| cell != 4);
+        let alone = Plan::of((&map, &even), &division(2, None, None), |cell| cell != 4);
         assert!(error(alone).starts_with("no spare"));
         let mut full = ring();
         full.ranges[0].copies.push(4);
-        let planned = Plan::of(&full, &division(2, None, None), |_| true);
+        let planned = Plan::of((&full, &even), &division(2, None, None), |_| true);
         assert!(error(planned).starts_with("no spare"));
         // Two cells, of which one leads all: the other one has it already.
         let mut two = ring();
         (two.cells, two.ranges[0].last) = ([1, 2].map(|id| (id, Member::default())).into(), 16_383);
         two.ranges.truncate(1);
-        let planned = Plan::of(&two, &division(1, None, None), |_| true);
+        let planned = Plan::of((&two, &even), &division(1, None, None), |_| true);
         assert_eq!(planned, Ok(Plan { range: 1, slice: 8192, to: 2 }));
         let one = &two.ranges[0];
         two.ranges = (0..12).map(|id| Range { id, first: id as usize, ..one.clone() }).collect();
-        let planned = Plan::of(&two, &division(1, None, None), |_| true);
+        let planned = Plan::of((&two, &even), &division(1, None, None), |_| true);
         assert!(error(planned).contains("leads 12 ranges"));
         // Short ranges are divided anywhere.
         let mut short = ring();
         (short.ranges[1].first, short.ranges[1].last) = (5376, 5377);
-        let planned = Plan::of(&short, &division(2, None, None), |_| true);
+        let planned = Plan::of((&short, &even), &division(2, None, None), |_| true);
         assert_eq!(planned.map(|plan| plan.slice), Ok(5377));
         short.division_step = 256;
-        let planned = Plan::of(&short, &division(2, None, None), |_| true);
+        let planned = Plan::of((&short, &even), &division(2, None, None), |_| true);
         assert!(error(planned).contains("at a multiple of 256"));
         short.ranges[1].last = 5376;
-        assert!(error(Plan::of(&short, &division(2, None, None), |_| true)).contains("one slice"));
+        assert!(
+            error(Plan::of((&short, &even), &division(2, None, None), |_| true))
+                .contains("one slice")
+        );
     }
 
     #[test]

@@ -10,8 +10,8 @@
 //!               +--> log       what has changed, and why
 //!               +--> stop      a cell ends, if the others can do without it
 //!               +--> moving    a cell leads a range, and no client notices
-//!               +--> dividing  a range becomes two, and a spare leads one of them
-//!               +--> balancing  cells lead as many slices as others (dividing, moving)
+//!               +--> dividing  a range becomes two, and a spare leads one of them (weights)
+//!               +--> balancing  cells lead as much as others (dividing, moving, weights)
 //!               +--> leaving   other cells take all that a cell has
 //!               +--> removing  the ring forgets a cell that has ended
 //!               +--> restarting  one cell after the other is emptied and begins again
@@ -56,6 +56,7 @@ mod tier;
 mod time;
 mod wanted;
 mod watched;
+mod weights;
 mod who_has;
 
 use std::error::Error;
@@ -65,7 +66,9 @@ use std::time::Duration;
 use style::Style;
 use survey::Survey;
 
-pub use wanted::{Balance, DEFAULT_SERVER, Division, Leave, Movement, Question, Restart, Wanted};
+pub use wanted::{
+    Balance, By, DEFAULT_SERVER, Division, Leave, Movement, Question, Restart, Wanted,
+};
 
 /// Answers a question.
 ///

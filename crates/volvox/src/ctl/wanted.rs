@@ -11,6 +11,8 @@ pub struct Division {
     pub range: Option<u32>,
     /// Who is to lead one half. `None`: a cell that has no part in any range.
     pub to: Option<u32>,
+    /// Of what each half is to have as much.
+    pub by: By,
     /// Whether that is done where its memory would be short.
     pub is_forced: bool,
     /// How long it is waited for.
@@ -56,9 +58,31 @@ pub struct Restart {
     pub wait: Duration,
 }
 
-/// That cells lead as many slices as others.
+/// What is to be even.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum By {
+    /// Slices, and so keys and bytes: keys are spread over the slices evenly
+    #[default]
+    Slices,
+    /// What there is to do, by the requests of three seconds
+    Load,
+}
+
+impl By {
+    /// As it is written.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Slices => "slices",
+            Self::Load => "load",
+        }
+    }
+}
+
+/// That cells lead as much as others.
 #[derive(Clone, Debug)]
 pub struct Balance {
+    /// Of what.
+    pub by: By,
     /// Whether cells that have nothing get something, too.
     pub takes_spares: bool,
     /// Whether the steps are only shown.
@@ -100,7 +124,7 @@ pub enum Question {
         /// Whether they are written in hexadecimal digits.
         are_hex: bool,
     },
-    /// Cells are to lead as many slices as others.
+    /// Cells are to lead as much as others.
     Balance(Balance),
     /// Which keys there are.
     Keys {

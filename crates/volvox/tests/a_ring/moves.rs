@@ -158,6 +158,51 @@ fn a_spare_gets_its_share_while_clients_go_on() {
     assert!(of_spare.count() > 0);
 }
 
+/// Reads keys of the first slices alone, while `steps` are taken.
+fn under_load_of_first(ring: &Ring, slices: usize, steps: impl FnOnce()) {
+    let keys = (0..).map(|number| format!("hot-{number}"));
+    let keys = keys.filter(|key| base::SliceId::of(key.as_bytes()).index() < slices);
+    let keys: Vec<_> = keys.take(KEYS).collect();
+    let stops = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut client = Client::connect(ring.clients[1]);
+            for key in keys.iter().cycle().take_while(|_| !stops.load(Ordering::Relaxed)) {
+                assert_eq!(client.get(key), None);
+            }
+        });
+        let stopping = Stopping(&stops);
+        steps();
+        drop(stopping);
+    });
+}
+
+/// The load is at the beginning of the first range, so it is divided there, and not in its middle.
+#[test]
+fn a_cell_is_divided_where_its_load_has_its_middle() {
+    const LOADED: u64 = 600;
+    let ring = Ring::start_with("loaded", CELLS, &["--spares", "1"], &[]);
+    let mut asked = Client::connect(ring.clients[0]);
+    await_lines(&mut asked, &["STAT cell:4:heard yes"]);
+    let report = asked.list("stats ring load");
+    let lines = report.iter().filter(|line| line.starts_with("STAT range:1:parts "));
+    assert!(lines.map(|line| line.split(' ').count() - 2).eq([64]), "{report:#?}");
+    let server = ring.clients[0].to_string();
+    let divide = ["ctl", "--server", &server, "divide", "1", "--by", "load"];
+    let said = Command::new(env!("CARGO_BIN_EXE_volvox")).args(divide).output().expect("it runs");
+    let error = String::from_utf8_lossy(&said.stderr);
+    assert!(!said.status.success() && error.contains("too few to go by"), "{error}");
+    under_load_of_first(&ring, LOADED as usize, || {
+        let planned = ctl(ring.clients[0], &["balance", "--by", "load", "--all", "--dry-run"]);
+        assert_eq!(planned["by"].as_str(), Some("load"), "{planned}");
+        assert!(planned["steps"].as_u64() >= Some(3), "one cell does all: {planned}");
+        let divided = ctl(ring.clients[0], &["divide", "1", "--by", "load"]);
+        let first = divided["ranges"][1]["first"].as_u64();
+        assert!(first > Some(0) && first < Some(LOADED), "{divided}");
+    });
+    (1..=4).for_each(|range| is_whole(&asked.list("stats ring"), range));
+}
+
 /// From one cell to two, and back: nothing is learned twice, and nobody sees it.
 #[test]
 fn two_cells_share_what_one_has_led_while_clients_go_on() {

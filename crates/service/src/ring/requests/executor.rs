@@ -11,6 +11,7 @@ use crate::cell::Cell;
 use crate::repeat::reply_again;
 use crate::replies::NEVER;
 use crate::ring::cell::RingCell;
+use crate::ring::loads::Load;
 use crate::ring::not_now::NotNow;
 use crate::ring::retries::outcome;
 use crate::ring::retries::tag_state;
@@ -71,14 +72,25 @@ pub(crate) struct Executor {
     /// The worker of another cell that has asked last. What it has asked for is there as long as
     /// its life is not over; after that nothing is executed for it.
     last_asker: Option<(Asker, Arc<AskedBy>)>,
+    /// Where it counts what it executes.
+    load: Arc<Load>,
 }
 
 impl Executor {
     pub(crate) fn new(ring: Arc<RingCell>, worker: WorkerId) -> Self {
         let inner = Service::of_worker(ring.cell.clone(), worker, worker == WorkerId(0));
-        let used = Levels::default();
-        let (now, reads_until_ns) = (Now::default(), u64::MAX);
-        Self { inner, ring, worker, routes: None, used, reads_until_ns, now, last_asker: None }
+        let load = ring.loads.of_worker(worker);
+        Self {
+            inner,
+            ring,
+            worker,
+            routes: None,
+            used: Levels::default(),
+            reads_until_ns: u64::MAX,
+            now: Now::default(),
+            last_asker: None,
+            load,
+        }
     }
 
     pub(crate) fn cell(&self) -> &Cell {
@@ -152,6 +164,7 @@ impl Executor {
         if is_special || self.is_stopped(level) || !self.uses_lease(level) {
             return false;
         }
+        self.load.count(slice);
         self.is_next(level, durability, None);
         true
     }
@@ -174,6 +187,7 @@ impl Executor {
         if !has_time || !wanted.fences && !self.uses_lease(level) {
             return Leads::No(NotNow::NoLease);
         }
+        self.load.count(slice);
         self.is_next(level, wanted.durability, wanted.fences.then_some((slice, epoch)));
         Leads::Yes
     }
