@@ -20,11 +20,9 @@ pub use fleet::{Fleet, Shape, Verb};
 pub use generator::{ByTime, CONNECTIONS, GET, Limit, Load, Outcome, Second, exchange, redis};
 pub use memtier::{Asking, Duel, GETS, NAMES, Run};
 pub use quota::Quota;
-#[cfg(test)]
-pub use ring::RangeOf;
 pub use ring::{
-    Answered, Cell, Ended, Given, Joined, KeySeen, Keys, LoadClient, OpenLoop, PROBE_PACE, Ring,
-    RingMap, Stream, map_of, send, until,
+    Answered, Cell, Ended, Given, Joined, KeySeen, Keys, LoadClient, OpenLoop, PROBE_PACE, RangeOf,
+    Ring, RingMap, Stream, map_of, send, until,
 };
 pub use slope::{Taken, Work, system_calls, taken};
 pub use watched::{Seen, Slow, Step, watched};

@@ -7,6 +7,7 @@ pub mod kills;
 pub mod memory;
 pub mod pause;
 pub mod quotas;
+pub mod restart_time;
 pub mod restarting;
 pub mod rules;
 pub mod scale;
@@ -19,6 +20,7 @@ pub const THEMES: &[&[Claim]] = &[
     pause::CLAIMS,
     cells::CLAIMS,
     restarting::CLAIMS,
+    restart_time::CLAIMS,
     kills::CLAIMS,
     memory::CLAIMS,
     simulator::CLAIMS,

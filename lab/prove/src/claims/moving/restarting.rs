@@ -39,7 +39,7 @@ const BAR: &str =
     "no error, no miss, no wrong value; a client loses a connection when its cell restarts";
 
 /// Cells that lead something, and those of them that join later.
-const CELLS: usize = 5;
+pub const CELLS: usize = 5;
 const SPARES: u16 = 2;
 /// Rounds, in the quick and the full form.
 const ROUNDS: [usize; 2] = [1, 10];
@@ -57,7 +57,7 @@ const AGREEING: Duration = Duration::from_secs(10);
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(100);
 /// How long one order may take.
-const RESTART_MAX: Duration = Duration::from_secs(300);
+pub const RESTART_MAX: Duration = Duration::from_secs(300);
 
 /// What was measured.
 #[derive(Default)]
@@ -73,7 +73,7 @@ struct Run {
 }
 
 fn restart(lab: &Lab) -> Result<Measured> {
-    let (ring, rounds) = (five(lab, None)?, lab.form(ROUNDS));
+    let (ring, rounds) = (five(lab, MEMORY_MIB, None)?, lab.form(ROUNDS));
     let (mut clients, mut run) = (clients(), Run::default());
     for round in 0..rounds {
         lab.detail(&format!("round {}", round + 1));
@@ -92,7 +92,7 @@ fn upgrade(lab: &Lab) -> Result<Measured> {
     for round in 0..rounds {
         lab.detail(&format!("ring {}", round + 1));
         put(&lab.volvox()?, &program)?;
-        let (ring, mut clients) = (five(lab, Some(program.clone()))?, clients());
+        let (ring, mut clients) = (five(lab, MEMORY_MIB, Some(program.clone()))?, clients());
         let before = edition(&ring)?;
         put(&next, &program)?;
         round_of(lab, &ring, &mut clients, &mut run)?;
@@ -148,18 +148,19 @@ fn until(ring: &Ring, wanted: u16) -> Result<()> {
     }
 }
 
-/// A ring of five cells that lead something.
-fn five(lab: &Lab, program: Option<PathBuf>) -> Result<Ring> {
+/// A ring of five cells that lead something, with this much memory each.
+pub fn five(lab: &Lab, memory_mib: u64, program: Option<PathBuf>) -> Result<Ring> {
     let flags = "--allow-shutdown".to_owned();
     let given = Given { flags, spares: SPARES, program, ..Given::default() };
-    let ring = Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?;
+    let ring = Ring::start_with(lab, memory_mib, None, &given, accepts)?;
     for cell in 1..=SPARES {
         order(lab, &ring, &["divide", &cell.to_string()])?;
     }
     Ok(ring)
 }
 
-fn clients() -> Vec<LoadClient> {
+/// Clients of these cells.
+pub fn clients() -> Vec<LoadClient> {
     (0..CELLS * CLIENTS).map(|nth| LoadClient::new(nth as u64)).collect()
 }
 
@@ -180,19 +181,28 @@ fn check(ring: &Ring, clients: &[LoadClient], run: &mut Run) -> Result<()> {
     Ok(())
 }
 
-fn round_of(lab: &Lab, ring: &Ring, clients: &mut [LoadClient], run: &mut Run) -> Result<()> {
+/// Takes `steps` while clients send requests. Returns what each of these has seen.
+pub fn while_clients_go_on<T>(
+    ring: &Ring,
+    clients: &mut [LoadClient],
+    steps: impl FnOnce() -> T,
+) -> (Vec<Vec<Answered>>, T) {
     let stops = AtomicBool::new(false);
-    let (took, seen) = thread::scope(|scope| {
+    thread::scope(|scope| {
         let loads = clients.iter_mut().enumerate().map(|(nth, client)| {
             let (target, stops) = (ring.cells()[nth % CELLS].address, &stops);
             scope.spawn(move || client.run(target, stops))
         });
         let loads: Vec<_> = loads.collect();
-        let took = order_for(lab, ring, &["restart"], RESTART_MAX);
+        let done = steps();
         stops.store(true, Ordering::Relaxed);
-        let seen: Vec<_> = loads.into_iter().map(|it| it.join().unwrap_or_default()).collect();
-        (took, seen)
-    });
+        (loads.into_iter().map(|it| it.join().unwrap_or_default()).collect(), done)
+    })
+}
+
+fn round_of(lab: &Lab, ring: &Ring, clients: &mut [LoadClient], run: &mut Run) -> Result<()> {
+    let restart = || order_for(lab, ring, &["restart"], RESTART_MAX);
+    let (seen, took) = while_clients_go_on(ring, clients, restart);
     run.closed.resize(clients.len(), 0);
     for (seen, closed) in seen.iter().zip(&mut run.closed) {
         *closed += seen.iter().filter(|one| one.ended == Ended::Closed).count();

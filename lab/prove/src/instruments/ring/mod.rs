@@ -20,9 +20,7 @@ pub use answered::{Answered, Ended};
 pub use joined::Joined;
 pub use keys::{Keys, Seen as KeySeen};
 pub use load::Client as LoadClient;
-#[cfg(test)]
-pub use map::RangeOf;
-pub use map::RingMap;
+pub use map::{RangeOf, RingMap};
 pub use open_loop::OpenLoop;
 pub use probe::{PROBE_PACE, Stream};
 pub use process::{Given, Ring};
