@@ -10,7 +10,8 @@
 //! is under way, and all keys are read.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,8 +38,10 @@ const CELLS: usize = 3;
 const SPARES: usize = 1;
 /// The number of that one.
 const EXTRA: u16 = (CELLS + SPARES) as u16;
-/// How often each step of each operation is interrupted, in the quick and the full form.
-const ROUNDS: [usize; 2] = [1, 30];
+/// Rings side by side, in the quick and the full form.
+const RINGS: [usize; 2] = [1, 6];
+/// How often each step of each operation is interrupted in each of them.
+const ROUNDS: [usize; 2] = [1, 5];
 /// More steps than any operation has.
 const STEPS_MAX: u64 = 40;
 /// Clients, of which each sends up to 500 requests a second.
@@ -50,6 +53,8 @@ const ORDER_MAX: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_micros(300);
 /// How long a cell lives before it is killed again, at least: `up` lets one that ends sooner rest.
 const LIFE: Duration = Duration::from_secs(6);
+/// How often it is shown how many kills there were.
+const SHOW: Duration = Duration::from_millis(500);
 /// How long nothing changes in a ring at rest.
 const REST: Duration = Duration::from_millis(300);
 /// Copies of each range, its primary included.
@@ -107,37 +112,61 @@ struct Run {
 }
 
 fn kills(lab: &Lab) -> Result<Measured> {
-    let flags = "--allow-shutdown".to_owned();
-    let given = Given { flags, spares: SPARES as u16, ..Given::default() };
-    let ring = Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?;
-    let clients: Vec<LoadClient> = (0..CLIENTS).map(LoadClient::new).collect();
-    let started = vec![Instant::now(); CELLS + SPARES];
-    let mut scene = Scene { lab, ring, clients, started, run: Run::default() };
-    for round in 0..lab.form(ROUNDS) {
-        for step in 1..STEPS_MAX {
-            let before: usize = scene.run.kills.values().sum();
-            for victim in VICTIMS {
-                for operation in OPERATIONS {
-                    let what = format!("round {}, step {step}, {victim:?}", round + 1);
-                    lab.detail(&format!("{operation:?}: {what}"));
-                    let done = scene.interrupt(operation, victim, step);
-                    done.with_context(|| format!("{operation:?}: {what}"))?;
-                }
-            }
-            if scene.run.kills.values().sum::<usize>() == before {
-                break;
-            }
+    let (volvox, rounds, count) = (lab.volvox()?, lab.form(ROUNDS), AtomicUsize::new(0));
+    let start = |nth: usize| -> Result<Scene<'_>> {
+        let flags = "--allow-shutdown".to_owned();
+        let given = Given { flags, spares: SPARES as u16, nth, ..Given::default() };
+        Ok(Scene {
+            volvox: &volvox,
+            nth,
+            count: &count,
+            ring: Ring::start_with(lab, MEMORY_MIB, None, &given, accepts)?,
+            clients: (0..CLIENTS).map(LoadClient::new).collect(),
+            started: vec![Instant::now(); CELLS + SPARES],
+            run: Run::default(),
+        })
+    };
+    let scenes = (0..lab.form(RINGS)).map(start).collect::<Result<Vec<_>>>()?;
+    let runs = thread::scope(|scope| {
+        let rings = scenes.into_iter().map(|scene| scope.spawn(move || scene.run(rounds)));
+        let rings: Vec<_> = rings.collect();
+        while !rings.iter().all(thread::ScopedJoinHandle::is_finished) {
+            lab.detail(&format!("{} kills", count.load(Ordering::Relaxed)));
+            thread::sleep(SHOW);
         }
+        let ended = |ring: thread::ScopedJoinHandle<'_, Result<Run>>| match ring.join() {
+            Ok(run) => run,
+            Err(_) => bail!("a ring has panicked"),
+        };
+        rings.into_iter().map(ended).collect::<Result<Vec<_>>>()
+    })?;
+    Ok(judge(&runs.into_iter().fold(Run::default(), Run::and)))
+}
+
+impl Run {
+    /// Both together.
+    fn and(mut self, other: Self) -> Self {
+        for (operation, kills) in other.kills {
+            *self.kills.entry(operation).or_default() += kills;
+        }
+        self.requests += other.requests;
+        self.wrong.extend(other.wrong);
+        self.losses += other.losses;
+        self.longest_s = self.longest_s.max(other.longest_s);
+        // More in one ring is not made up for by less in another.
+        let left_over = self.left_over.into_iter().chain(other.left_over);
+        self.left_over = left_over.map(i64::abs).reduce(|sum, more| sum + more);
+        self
     }
-    scene.run.left_over = Some(scene.left_over()?);
-    scene.run.losses = scene.ring.whole()?[0].losses;
-    scene.ring.stop()?;
-    Ok(judge(&scene.run))
 }
 
 /// The ring and its clients.
 struct Scene<'a> {
-    lab: &'a Lab,
+    volvox: &'a Path,
+    /// Which of the rings it is.
+    nth: usize,
+    /// Kills in all rings.
+    count: &'a AtomicUsize,
     ring: Ring,
     clients: Vec<LoadClient>,
     /// When each cell was started, at the latest.
@@ -146,6 +175,30 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
+    /// Interrupts each step of each operation this often.
+    fn run(mut self, rounds: usize) -> Result<Run> {
+        for round in 0..rounds {
+            for step in 1..STEPS_MAX {
+                let before: usize = self.run.kills.values().sum();
+                for victim in VICTIMS {
+                    for operation in OPERATIONS {
+                        self.interrupt(operation, victim, step).with_context(|| {
+                            let at = format!("ring {}, round {round}, step {step}", self.nth);
+                            format!("{operation:?}, {victim:?}, {at}")
+                        })?;
+                    }
+                }
+                if self.run.kills.values().sum::<usize>() == before {
+                    break;
+                }
+            }
+        }
+        self.run.left_over = Some(self.left_over()?);
+        self.run.losses = self.ring.whole()?[0].losses;
+        self.ring.stop()?;
+        Ok(self.run)
+    }
+
     /// Kills a cell at a step of an operation, if it has as many; has the ring heal, and ends the
     /// operation as if nothing had happened.
     fn interrupt(&mut self, operation: Operation, victim: Victim, step: u64) -> Result<()> {
@@ -167,7 +220,7 @@ impl Scene<'_> {
                 scope.spawn(move || client.run(target, stops))
             });
             let loads: Vec<_> = loads.collect();
-            let killed = kill_at(self.lab, ring, &order.words, (cell, map.version + step));
+            let killed = kill_at(self.volvox, ring, &order.words, (cell, map.version + step));
             stops.store(true, Ordering::Relaxed);
             let seen = loads.into_iter().flat_map(|load| load.join().unwrap_or_default());
             (killed, seen.collect::<Vec<Answered>>())
@@ -178,6 +231,7 @@ impl Scene<'_> {
         self.run.wrong.extend(is_false.map(|one| format!("{what}: {:?}", one.ended)));
         if let Some(at) = killed? {
             *self.run.kills.entry(operation).or_default() += 1;
+            self.count.fetch_add(1, Ordering::Relaxed);
             self.ring.restarted(cell)?;
             self.started[cell] = Instant::now();
             match operation {
@@ -319,7 +373,7 @@ impl Scene<'_> {
     }
 
     fn ctl(&self, words: &[&str]) -> Result<Said> {
-        ctl(self.lab, &self.ring, words)?.said(ORDER_MAX)
+        ctl(self.volvox, &self.ring, words).said(ORDER_MAX)
     }
 
     /// The place of a cell.
@@ -347,7 +401,7 @@ impl Scene<'_> {
 /// Has an order carried out, and kills a cell once the map has a version. Returns when that was;
 /// `None` where the operation was over before.
 fn kill_at(
-    lab: &Lab,
+    volvox: &Path,
     ring: &Ring,
     words: &[String],
     (cell, version): (usize, u64),
@@ -355,7 +409,7 @@ fn kill_at(
     let observer = (0..CELLS).find(|other| *other != cell).context("there is no other cell")?;
     let mut client = Client::connect(ring.cells()[observer].address)?;
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let order = ctl(lab, ring, &words)?;
+    let order = ctl(volvox, ring, &words);
     thread::scope(|scope| {
         let order = scope.spawn(move || order.said(ORDER_MAX));
         let killed = loop {
@@ -376,11 +430,11 @@ fn kill_at(
 }
 
 /// `volvox ctl`, which asks all cells.
-fn ctl(lab: &Lab, ring: &Ring, words: &[&str]) -> Result<Exec> {
+fn ctl(volvox: &Path, ring: &Ring, words: &[&str]) -> Exec {
     let servers: Vec<_> = ring.cells().iter().map(|it| it.address.to_string()).collect();
     let servers = servers.join(",");
     let all = ["ctl", "--json", "--server", &servers].into_iter().chain(words.iter().copied());
-    Ok(Exec::new(lab.volvox()?).args(all))
+    Exec::new(volvox).args(all)
 }
 
 fn judge(run: &Run) -> Measured {
@@ -426,5 +480,9 @@ mod tests {
         assert_eq!(judge(&Run { left_over: None, ..run() }).verdict, Verdict::Fail);
         let fewer = kills.clone().into_iter().skip(1).collect();
         assert_eq!(judge(&Run { kills: fewer, ..run() }).verdict, Verdict::Fail);
+        // Of two rings one has too many, and one too few.
+        let both = [1, -1].map(|items| Run { left_over: Some(items), ..run() });
+        let both = both.into_iter().fold(Run::default(), Run::and);
+        assert_eq!((both.left_over, both.kills[&Operation::Move]), (Some(2), 2));
     }
 }

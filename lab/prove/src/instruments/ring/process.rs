@@ -44,6 +44,8 @@ pub struct Given {
     pub environment: Vec<(&'static str, String)>,
     /// The program; `None`: our binary.
     pub program: Option<PathBuf>,
+    /// Which of several rings it is that run at the same time.
+    pub nth: usize,
 }
 
 impl Ring {
@@ -73,7 +75,11 @@ impl Ring {
         let launch = variables.fold(launch, |launch, (name, value)| launch.env(name, value));
         let program = given.program.clone().map_or_else(|| lab.volvox(), Ok)?;
         let volvox = program.display().to_string();
-        let directory = lab.folder().join("ring");
+        let name = match given.nth {
+            0 => "ring".to_owned(),
+            nth => format!("ring-{nth}"),
+        };
+        let directory = lab.folder().join(&name);
         if directory.is_dir() {
             fs::remove_dir_all(&directory).context("empty the directory of the ring")?;
         }
@@ -88,7 +94,7 @@ impl Ring {
             let flags = format!("{flags} --memory-limit {memory_mib}M {}", given.flags);
             flags.trim_end().split(' ').map(str::to_owned).collect()
         };
-        let up = launch.start("ring", &lab.folder(), words, ready)?;
+        let up = launch.start(&name, &lab.folder(), words, ready)?;
         let mut ring = Self { up: Some(up), directory: directory.clone(), cells: Vec::new() };
         let formed = until("the ring has not formed", || {
             Ok(ring.printed()?.iter().find_map(|line| line["cells"].as_array().cloned()))
