@@ -122,6 +122,11 @@ pub const SAYS_SERVES: u64 = 8;
 /// [`crate::Frame::Used`], and its replies name the map of the moment in which they may leave.
 pub const COPIES_READ: u64 = 4;
 
+/// A feature of connections for requests: the cell takes [`crate::Frame::Refusals`]. Of requests
+/// about one slice it refuses those that follow one that it has refused, until the other cell
+/// knows.
+pub const KEEPS_ORDER: u64 = 16;
+
 /// What a cell says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Local {

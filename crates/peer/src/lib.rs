@@ -71,7 +71,7 @@ pub use handshake::{
     TEXT_BYTES_MAX,
 };
 pub use identity::{
-    COPIES_READ, Identity, Local, NONCE_BYTES, Nonce, Purpose, SAYS_MEMORY, SAYS_SERVES,
-    SAYS_SHOWN, Target, Versions,
+    COPIES_READ, Identity, KEEPS_ORDER, Local, NONCE_BYTES, Nonce, Purpose, SAYS_MEMORY,
+    SAYS_SERVES, SAYS_SHOWN, Target, Versions,
 };
 pub use secret::{SECRET_BYTES_MIN, Secret};

@@ -49,7 +49,7 @@ fn frame() -> impl Strategy<Value = Owned> {
     let small = (any::<u32>(), any::<u16>(), any::<u8>(), any::<bool>());
     let verdict = proptest::sample::select(&Verdict::ALL[..]);
     let body = proptest::collection::vec(any::<u8>(), 0..200);
-    let kind = 0..15_u8;
+    let kind = 0..16_u8;
     let all = (kind, lane, numbers, small, verdict, body);
     all.prop_map(|(kind, lane, (a, b, c, d), (count, deadline_ms, byte, ok), verdict, body)| {
         let nothing = &[][..];
@@ -89,6 +89,7 @@ fn frame() -> impl Strategy<Value = Owned> {
             11 => Frame::Shown { second: count },
             12 => Frame::Serves,
             13 => Frame::Used { key: nothing },
+            14 => Frame::Refusals { count: a },
             _ => Frame::Read {
                 id: a >> 1,
                 deadline_ms: b as u16,

@@ -18,7 +18,7 @@ const ENTRIES: Frame<'static> =
     Frame::Entries { lane: 2, map_version: 3, others_have: 9, first: 4, count: 2, records: b"abc" };
 
 /// One of each kind, and its bytes in hexadecimal: length, kind, fields, body.
-fn examples() -> [(Frame<'static>, &'static str); 15] {
+fn examples() -> [(Frame<'static>, &'static str); 16] {
     [
         (
             Frame::Request {
@@ -87,6 +87,7 @@ fn examples() -> [(Frame<'static>, &'static str); 15] {
         ),
         (Frame::Serves, "01000000 10"),
         (Frame::Used { key: b"k" }, "02000000 11 6b"),
+        (Frame::Refusals { count: 3 }, "09000000 12 0300000000000000"),
     ]
 }
 
@@ -106,7 +107,7 @@ fn each_kind_has_these_bytes() {
         kinds.push(frame.kind());
     }
     assert_eq!(kinds, FrameKind::ALL);
-    let numbers = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 14, 15, 16, 17];
+    let numbers = [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 13, 14, 15, 16, 17, 18];
     assert_eq!(FrameKind::ALL.map(|kind| kind as u8), numbers);
     assert!((0..=5).eq(Verdict::ALL.map(|verdict| verdict as u8)));
     assert_eq!(usize::from(LANES_MAX), effects::LANES_MAX);
@@ -228,13 +229,13 @@ fn lengths_and_kinds_are_refused_at_once() {
         ),
         (b"\0\0\0\0", "a frame of 0 bytes, at least 1 is needed: its kind"),
         (
-            b"\x60\0\0\0\x12",
-            "a frame of kind 18, known are 1 to 17: run the same release on all \
+            b"\x60\0\0\0\x13",
+            "a frame of kind 19, known are 1 to 18: run the same release on all \
                              cells",
         ),
         (
             b"\x60\0\0\0\0",
-            "a frame of kind 0, known are 1 to 17: run the same release on all \
+            "a frame of kind 0, known are 1 to 18: run the same release on all \
                            cells",
         ),
     ];

@@ -376,7 +376,7 @@ mod tests {
         let entry = |ask, answer, asked_ns, answered_ns| {
             let answered_ns = Some(answered_ns);
             let (session, age_ns) = (asked_ns as usize, 0);
-            Entry { client: 0, key: 0, ask, asked_ns, answered_ns, answer, session, age_ns }
+            Entry { client: 0, key: 0, ask, asked_ns, answered_ns, answer, session, nth: 0, age_ns }
         };
         let set = entry(Ask::Set(1), Answer::Done, 0, MS);
         let read = |value, at_ns| entry(Ask::Get, Answer::Value(value), at_ns, at_ns + MS);

@@ -93,8 +93,9 @@ pub(crate) struct Entry {
     /// When the answer came. Without one it may still be executed.
     pub(crate) answered_ns: Option<u64>,
     pub(crate) answer: Answer,
-    /// The connection on which it was asked.
+    /// The connection on which it was asked, and its place among all requests.
     pub(crate) session: usize,
+    pub(crate) nth: usize,
     /// So much before it was asked may the answer to a read have been right.
     pub(crate) age_ns: u64,
 }
@@ -103,7 +104,7 @@ impl Entry {
     /// A request without an answer.
     fn asked((client, session): (usize, usize), key: usize, ask: Ask, asked_ns: u64) -> Self {
         let (answered_ns, answer, age_ns) = (None, Answer::Open, 0);
-        Self { client, key, ask, asked_ns, answered_ns, answer, session, age_ns }
+        Self { client, key, ask, asked_ns, answered_ns, answer, session, nth: 0, age_ns }
     }
 
     /// Since when the answer may have been right.
@@ -111,10 +112,15 @@ impl Entry {
         self.asked_ns.saturating_sub(self.age_ns)
     }
 
-    /// Whether `later` was asked on the same connection, after this was answered.
+    /// Whether `later` was asked on the same connection, after this, and cannot have its effect
+    /// before: also where both were sent together. But a read may show what was sent with it, and
+    /// after it: it is asked again where its answer was lost. And what was sent with a flush,
+    /// before it, may outlast it.
     pub(crate) fn precedes(&self, later: &Self) -> bool {
+        let is_one = self.session == later.session && self.session != NOBODYS;
         let is_before = self.answered_ns.is_some_and(|at_ns| at_ns < later.asked_ns);
-        self.session == later.session && is_before
+        let is_ordered = !self.ask.reads() && later.ask != Ask::FlushNow;
+        is_one && self.nth < later.nth && (is_before || is_ordered && self.answered_ns.is_some())
     }
 }
 
@@ -176,7 +182,7 @@ impl History {
         let is_for_copies = matches!(ask, Ask::Get | Ask::Gets);
         let age_ns = if is_for_copies { self.age_ns + self.age_ns / DRIFT_PART } else { 0 };
         let asked = Entry::asked((client, session), key, ask, asked_ns);
-        self.entries.push(Entry { age_ns, ..asked });
+        self.entries.push(Entry { age_ns, nth: self.entries.len(), ..asked });
         self.entries.len() - 1
     }
 

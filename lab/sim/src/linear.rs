@@ -116,8 +116,8 @@ struct Search<'h> {
     /// The requests with an answer, and those without.
     answered: Vec<usize>,
     open: Vec<usize>,
-    /// What must have happened before, of what was asked on the same connection, where that or it
-    /// was a read whose answer may be older.
+    /// What must have happened before, of what was asked on the same connection, where the times of
+    /// asking and answering do not say so.
     before: Vec<Vec<usize>>,
     /// The values that answers show, each by what was stored.
     shown: HashSet<u64>,
@@ -141,6 +141,28 @@ pub(crate) fn search(entries: &[Entry], ends: &BTreeMap<u64, End>) -> Found {
     Search::new(entries, ends).run()
 }
 
+/// Of each of `entries`, those that must have happened before, of what was asked on the same
+/// connection, where times do not say so.
+fn before(entries: &[Entry]) -> Vec<Vec<usize>> {
+    let mut sessions: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, entry) in entries.iter().enumerate() {
+        sessions.entry(entry.session).or_default().push(at);
+    }
+    let mut before = vec![Vec::new(); entries.len()];
+    for all in sessions.values_mut() {
+        all.sort_by_key(|at| entries[*at].nth);
+        for (nth, at) in all.iter().enumerate() {
+            let of = &entries[*at];
+            // A connection is answered in order: those before such a one are such, too.
+            let by_time = |it: &Entry| it.answered_ns.is_some_and(|ns| ns < of.since_ns());
+            let earlier = all[..nth].iter().rev().filter(|it| entries[**it].precedes(of));
+            let earlier = earlier.take_while(|it| !by_time(&entries[**it]));
+            before[*at] = earlier.copied().collect();
+        }
+    }
+    before
+}
+
 impl<'h> Search<'h> {
     fn new(entries: &'h [Entry], ends: &'h BTreeMap<u64, End>) -> Self {
         let has_answer = |at: &usize| entries[*at].answered_ns.is_some();
@@ -151,16 +173,7 @@ impl<'h> Search<'h> {
             _ => None,
         };
         let shown = entries.iter().filter_map(value).map(|value| value / STEP * STEP).collect();
-        let is_old = |at: usize| entries[at].age_ns > 0;
-        let before = |at: usize| {
-            let is_before = |of: &usize| entries[*of].precedes(&entries[at]);
-            let counts = |of: &usize| is_old(at) || is_old(*of);
-            (0..entries.len()).filter(counts).filter(is_before).collect()
-        };
-        let before = match entries.iter().any(|entry| entry.age_ns > 0) {
-            true => (0..entries.len()).map(before).collect(),
-            false => vec![Vec::new(); entries.len()],
-        };
+        let before = before(entries);
         let (done, left) = (vec![false; entries.len()], answered.len());
         let used = vec![0; open.len().div_ceil(64)];
         Self {
@@ -387,7 +400,8 @@ mod tests {
     fn entry(ask: Ask, answer: Answer, from: u64, to: u64) -> Entry {
         let answered_ns = (answer != Answer::Open).then_some(to);
         let (session, age_ns) = (from as usize, 0);
-        Entry { client: 0, key: 0, ask, asked_ns: from, answered_ns, answer, session, age_ns }
+        let nth = from as usize;
+        Entry { client: 0, key: 0, ask, asked_ns: from, answered_ns, answer, session, nth, age_ns }
     }
 
     fn is_linear(entries: &[Entry]) -> bool {

@@ -62,6 +62,13 @@ pub enum Frame<'a> {
         /// The key.
         key: &'a [u8],
     },
+    /// What follows was sent after the sender had this number of replies by which a request is to
+    /// be asked again: [`Verdict::NotOwner`], [`Verdict::TooManyHops`], [`Verdict::Forgotten`].
+    /// Only where both have the feature [`crate::KEEPS_ORDER`].
+    Refusals {
+        /// Of all that have come on this connection.
+        count: u64,
+    },
     /// The reply to a request or a read.
     Reply {
         /// Of the request.
@@ -201,6 +208,7 @@ impl<'a> Frame<'a> {
             Self::Shown { .. } => FrameKind::Shown,
             Self::Serves => FrameKind::Serves,
             Self::Used { .. } => FrameKind::Used,
+            Self::Refusals { .. } => FrameKind::Refusals,
         }
     }
 
@@ -257,6 +265,7 @@ impl<'a> Frame<'a> {
             Self::Shown { second } => to.u32(second),
             Self::Serves => &mut to,
             Self::Used { key } => to.bytes(key),
+            Self::Refusals { count } => to.u64(count),
         };
         let bytes = to.end(rest_bytes);
         debug_assert!(bytes <= FRAME_BYTES_MAX, "a frame of {bytes} bytes");
@@ -347,6 +356,7 @@ impl<'a> Frame<'a> {
             FrameKind::Shown => Self::Shown { second: from.u32()? },
             FrameKind::Serves => Self::Serves,
             FrameKind::Used => Self::Used { key: from.rest() },
+            FrameKind::Refusals => Self::Refusals { count: from.u64()? },
         })
     }
 

@@ -32,8 +32,8 @@ impl Verdict {
 }
 
 /// The kinds, by their numbers.
-const BY_NUMBER: [Option<FrameKind>; 18] = {
-    let (mut kinds, mut at) = ([None; 18], 0);
+const BY_NUMBER: [Option<FrameKind>; 19] = {
+    let (mut kinds, mut at) = ([None; 19], 0);
     while at < FrameKind::ALL.len() {
         kinds[FrameKind::ALL[at] as usize] = Some(FrameKind::ALL[at]);
         at += 1;
@@ -75,11 +75,13 @@ pub enum FrameKind {
     Serves = 16,
     /// [`crate::Frame::Used`].
     Used = 17,
+    /// [`crate::Frame::Refusals`].
+    Refusals = 18,
 }
 
 impl FrameKind {
     /// Every kind, by rising number.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Request,
         Self::Reply,
         Self::StreamOpen,
@@ -95,6 +97,7 @@ impl FrameKind {
         Self::Read,
         Self::Serves,
         Self::Used,
+        Self::Refusals,
     ];
 
     /// The highest number.

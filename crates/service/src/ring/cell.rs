@@ -512,7 +512,8 @@ impl RingCell {
     fn local(&self) -> Local {
         let RingIdentity { ring, cell, incarnation } = self.identity;
         let identity = Identity { ring, cell: cell.0, incarnation };
-        Local { features: peer::COPIES_READ, ..Local::new(identity) }
+        let features = peer::COPIES_READ | peer::KEEPS_ORDER;
+        Local { features, ..Local::new(identity) }
     }
 
     /// Begins a handshake with `cell`.

@@ -77,6 +77,11 @@ pub struct Job {
     pub(crate) repeat: Repeat,
     /// When it must end.
     pub(crate) due_ns: u64,
+    /// The id with which it was sent first; 0 before. Those of one slice are sent in the order in
+    /// which they have come.
+    pub(crate) since: u64,
+    /// When it was sent last, among all that its worker has sent.
+    pub(crate) sent: u64,
     /// Its id, once it was sent and if it is to be sent again with the same; else 0.
     pub(crate) id: u64,
     /// How often its range had been lost when it was asked first.
@@ -114,6 +119,8 @@ impl Job {
             slice,
             repeat,
             due_ns,
+            since: 0,
+            sent: 0,
             id: 0,
             losses: 0,
             times: 0,

@@ -5,7 +5,7 @@
 use super::cell::{Finding, RingCell};
 use super::links::{Kind, Link, Role, Streams, Waiting};
 use super::not_now::NotNow;
-use super::requests::{Executed, Jobs, Leads, Parked, Question, as_copy};
+use super::requests::{Executed, Jobs, Leads, OVERTAKEN, Parked, Question, as_copy};
 use super::retries::{Asker, RequestTag};
 use crate::service::Service;
 use base::{Now, SliceId};
@@ -160,9 +160,8 @@ impl RingWorker {
         let (now_ns, peers) = (self.now_ns(), &mut self.jobs.peers);
         match link.kind {
             Kind::Asking => {
-                let knows = link.features & peer::COPIES_READ != 0;
-                let is_wanted =
-                    peers.opened((link.cell, link.incarnation), (link.id(), knows), now_ns);
+                let to = (link.cell, link.incarnation);
+                let is_wanted = peers.opened(to, (link.id(), link.features), now_ns);
                 if is_wanted {
                     peers.send(link.cell, out);
                 }
@@ -223,6 +222,7 @@ impl RingWorker {
                 self.looks_again(link);
             }
             (Kind::Answering, Frame::Used { key }) => self.jobs.executor.count_use(key),
+            (Kind::Answering, Frame::Refusals { count }) => link.refusals.are_known(count),
             (Kind::Asking, Frame::Reply { id, again, verdict, map_version, text }) => {
                 self.jobs.peers.hears(link.cell, now.mono_ns);
                 self.jobs.answered(link.cell, (id, again), (verdict, map_version), text);
@@ -257,7 +257,8 @@ impl RingWorker {
         let (id, executor) = ((tag.id, tag.again), &mut self.jobs.executor);
         let (map_version, mark) = (executor.version(), out.mark());
         let slice = || memcache::second_word(text).map(SliceId::of);
-        if hops > HOPS_MAX || self.parked.has(link.id(), slice) {
+        let is_next = !self.parked.has(link.id(), slice) && !link.refusals.precede(slice);
+        if hops > HOPS_MAX || !is_next {
             return false;
         }
         // Its text follows.
@@ -305,12 +306,15 @@ impl RingWorker {
             }
             return;
         }
+        let asked = executor.read(text).map(|(_, slice)| slice);
         let mut reply = std::mem::take(&mut self.composed);
         match is_new && as_copy::answer(executor, text, age_ms, &mut reply) {
             true => write_reply(id, map_version, reply.bytes_mut(), out.bytes_mut()),
             false => {
                 let (verdict, text) = (Verdict::NotOwner, &NotNow::NotLed.text()[..]);
                 let (id, again) = id;
+                // What follows a read that only the primary may answer waits for it.
+                refuses(link, asked.filter(|_| age_ms == 0));
                 Frame::Reply { id, again, verdict, map_version, text }.encode(out.bytes_mut());
             }
         }
@@ -329,22 +333,26 @@ impl RingWorker {
         let &Question { tag, hops, map_version: asked_by_map, due_ns } = question;
         let (id, again, executor) = (tag.id, tag.again, &mut self.jobs.executor);
         let map_version = executor.version();
-        let mut refuse = |verdict, why: NotNow| {
+        let mut refuse = |link: &mut Link, slice, verdict, why: NotNow| {
+            refuses(link, slice);
             let text = &why.text();
             Frame::Reply { id, again, verdict, map_version, text }.encode(out);
         };
-        if hops > HOPS_MAX {
-            return refuse(Verdict::TooManyHops, NotNow::Unknown);
-        }
         let Some((asked, slice)) = executor.read(&text) else {
-            return refuse(Verdict::NotOwner, NotNow::Unknown);
+            return refuse(link, None, Verdict::NotOwner, NotNow::Unknown);
         };
+        if hops > HOPS_MAX {
+            return refuse(link, Some(slice), Verdict::TooManyHops, NotNow::Unknown);
+        }
+        if link.refusals.precede(|| Some(slice)) {
+            return refuse(link, Some(slice), Verdict::NotOwner, NotNow::Unknown);
+        }
         if self.parked.has(link.id(), || Some(slice)) {
             return self.park(link, (question, slice), text, out);
         }
         match executor.leads_asked(slice, &asked) {
             Leads::Yes => {}
-            Leads::No(why) => return refuse(Verdict::NotOwner, why),
+            Leads::No(why) => return refuse(link, Some(slice), Verdict::NotOwner, why),
             Leads::Refused(line) => {
                 let (verdict, text) = (Verdict::Refused, format!("{line}\r\n"));
                 let text = text.as_bytes();
@@ -372,8 +380,14 @@ impl RingWorker {
                 out.truncate(start);
             }
             Executed::NotNow(NotNow::Below) => self.park(link, (question, slice), text, out),
-            Executed::NotNow(why) => refuse(Verdict::NotOwner, why),
-            Executed::Forgotten => refuse(Verdict::Forgotten, NotNow::Unknown),
+            Executed::NotNow(why) => refuse(link, Some(slice), Verdict::NotOwner, why),
+            Executed::Overtaken => {
+                let (verdict, text) = (Verdict::Refused, OVERTAKEN.as_bytes());
+                Frame::Reply { id, again, verdict, map_version, text }.encode(out);
+            }
+            Executed::Forgotten => {
+                refuse(link, Some(slice), Verdict::Forgotten, NotNow::Unknown);
+            }
         }
         reply.clear(COMPOSED_KEEP_BYTES);
         self.composed = reply;
@@ -382,7 +396,7 @@ impl RingWorker {
     /// Parks a request of another cell, or refuses it where too many are.
     fn park(
         &mut self,
-        link: &Link,
+        link: &mut Link,
         (question, slice): (&Question, SliceId),
         text: Cow<'_, [u8]>,
         out: &mut Vec<u8>,
@@ -394,6 +408,7 @@ impl RingWorker {
         let RequestTag { id, again, .. } = question.tag;
         let (verdict, map_version) = (Verdict::NotOwner, self.jobs.executor.version());
         let text = &NotNow::Crowded.text();
+        refuses(link, Some(slice));
         Frame::Reply { id, again, verdict, map_version, text }.encode(out);
     }
 
@@ -425,6 +440,14 @@ impl RingWorker {
     /// Something is wrong with the link to `cell`.
     pub(super) fn notes(&self, cell: CellId, what: &dyn std::fmt::Display) {
         self.ring().find(Finding::Broken { cell, what: what.to_string() });
+    }
+}
+
+/// Counts that a request of `link` about `slice` is refused, and is to be asked again.
+fn refuses(link: &mut Link, slice: Option<SliceId>) {
+    match slice.filter(|_| link.features & peer::KEEPS_ORDER != 0) {
+        Some(slice) => link.refusals.add_about(slice),
+        None => link.refusals.add(),
     }
 }
 

@@ -11,6 +11,7 @@
 //! are taken no faster than it takes the replies. It always does, so two cells never wait for each
 //! other. What is wrong ends the link.
 
+use super::refusals::Refusals;
 use super::stream_in::StreamIn;
 use super::waiting::{Waiting, WaitingReplies};
 use crate::ring::cell::AHEAD;
@@ -85,6 +86,8 @@ pub struct Link {
     /// What is to be sent first.
     first: Vec<u8>,
     waiting: WaitingReplies,
+    /// What was refused of what the other cell has asked.
+    pub(crate) refusals: Refusals,
     /// Why no request is taken: [`Flow::Full`] or [`Flow::Waiting`]; [`Flow::Again`] when that is
     /// over, [`Flow::Idle`] if there is no reason.
     stopped: Flow,
@@ -126,6 +129,7 @@ impl Link {
             input,
             first,
             waiting,
+            refusals: Refusals::default(),
             stopped,
         }
     }

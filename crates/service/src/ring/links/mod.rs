@@ -8,6 +8,7 @@ mod acks;
 mod kind;
 mod link;
 mod peers;
+mod refusals;
 mod role;
 mod stream_in;
 mod stream_out;

@@ -1,6 +1,6 @@
 //! The links of one worker on which it asks other cells.
 
-use peer::Frame;
+use peer::{COPIES_READ, Frame, KEEPS_ORDER};
 use ring::CellId;
 use session::ConnId;
 use std::collections::BTreeMap;
@@ -38,8 +38,12 @@ struct PeerLink {
     is_ordered: bool,
     /// What goes out with the next request: keys of that cell that copies have answered reads of.
     used: Vec<u8>,
-    /// Whether the other cell knows of reads that copies answer.
-    knows_reads: bool,
+    /// The features of both cells.
+    features: u64,
+    /// How many of its replies say that a request is to be asked again, and of how many of these it
+    /// knows that they have come.
+    refusals: u64,
+    known: u64,
 }
 
 /// What is to be done so that a request leaves.
@@ -86,12 +90,16 @@ impl Peers {
             (State::Opening(_) | State::Open(_), _) => Needs::Nothing,
         };
         link.out.append(&mut link.used);
+        if link.known < link.refusals && link.has(KEEPS_ORDER) {
+            link.known = link.refusals;
+            Frame::Refusals { count: link.known }.encode(&mut link.out);
+        }
         Some((&mut link.out, needs))
     }
 
     /// A copy has answered a read of `key`: the next request to its primary, `cell`, says so.
     pub(crate) fn used(&mut self, cell: CellId, key: &[u8]) {
-        let link = self.0.get_mut(&cell).filter(|link| link.knows_reads);
+        let link = self.0.get_mut(&cell).filter(|link| link.has(COPIES_READ));
         if let Some(link) = link.filter(|link| link.used.len() < USED_BYTES_MAX) {
             Frame::Used { key }.encode(&mut link.used);
         }
@@ -120,20 +128,29 @@ impl Peers {
     pub(crate) fn opened(
         &mut self,
         (cell, life): (CellId, u64),
-        (conn, knows_reads): (ConnId, bool),
+        (conn, features): (ConnId, u64),
         now_ns: u64,
     ) -> bool {
         let link = self.opening(cell).filter(|link| link.conn == Some(conn));
         link.is_some_and(|link| {
             (link.state, link.heard_ns) = (State::Open(life), now_ns);
-            link.knows_reads = knows_reads;
+            link.features = features;
             true
         })
     }
 
     /// Whether a link to `cell` is open, and that cell knows of reads that copies answer.
     pub(crate) fn knows_reads(&self, cell: CellId) -> bool {
-        self.0.get(&cell).is_some_and(|link| link.knows_reads)
+        self.0.get(&cell).is_some_and(|link| link.has(COPIES_READ))
+    }
+
+    /// `cell` has refused a request, which is to be asked again. Whether it refuses all that was
+    /// sent after that about the same slice.
+    pub(crate) fn refuses(&mut self, cell: CellId) -> bool {
+        self.0.get_mut(&cell).is_some_and(|link| {
+            link.refusals += 1;
+            link.has(KEEPS_ORDER)
+        })
     }
 
     fn opening(&mut self, cell: CellId) -> Option<&mut PeerLink> {
@@ -206,9 +223,21 @@ impl Peers {
 impl PeerLink {
     fn closed() -> Self {
         let (state, out) = (State::Closed(0), Vec::new());
-        let (is_ordered, knows_reads) = (false, false);
-        let used = Vec::new();
-        Self { state, conn: None, heard_ns: 0, out, is_ordered, used, knows_reads }
+        Self {
+            state,
+            conn: None,
+            heard_ns: 0,
+            out,
+            is_ordered: false,
+            used: Vec::new(),
+            features: 0,
+            refusals: 0,
+            known: 0,
+        }
+    }
+
+    fn has(&self, feature: u64) -> bool {
+        self.features & feature != 0
     }
 }
 
@@ -228,7 +257,7 @@ mod tests {
         let mut peers = Peers::default();
         assert_eq!(peers.ask(CELL, 0).map(|(_, needs)| needs), Some(Needs::Connection));
         assert!(peers.connected(CELL, conn(1)));
-        assert!(peers.opened((CELL, 1), (conn(1), true), 0));
+        assert!(peers.opened((CELL, 1), (conn(1), COPIES_READ), 0));
         peers
     }
 
@@ -239,8 +268,8 @@ mod tests {
         peers.ask(CELL, AGAIN_NS).expect("it is opened again");
         assert_eq!(peers.closed(CELL, Some(conn(1)), AGAIN_NS), None);
         assert!(peers.connected(CELL, conn(2)));
-        assert!(!peers.opened((CELL, 1), (conn(1), true), AGAIN_NS));
-        assert!(peers.opened((CELL, 1), (conn(2), true), AGAIN_NS));
+        assert!(!peers.opened((CELL, 1), (conn(1), COPIES_READ), AGAIN_NS));
+        assert!(peers.opened((CELL, 1), (conn(2), COPIES_READ), AGAIN_NS));
         assert_eq!(peers.closed(CELL, Some(conn(1)), AGAIN_NS), None);
     }
 
@@ -259,7 +288,7 @@ mod tests {
         peers.used(CELL, b"k");
         peers.ask(CELL, AGAIN_NS).expect("it is opened again");
         assert!(peers.connected(CELL, conn(2)));
-        assert!(peers.opened((CELL, 1), (conn(2), false), AGAIN_NS));
+        assert!(peers.opened((CELL, 1), (conn(2), 0), AGAIN_NS));
         assert_eq!(used(&mut peers, 3), 0, "the cell does not know of them");
     }
 

@@ -15,7 +15,7 @@
 
 use super::flush;
 use crate::ring::job::{Job, Origin, Repeat};
-use base::SliceId;
+use base::{SLICES, SliceId};
 use ring::CellId;
 use session::{ConnId, Ticket};
 use std::collections::hash_map::Entry;
@@ -42,6 +42,8 @@ pub(crate) struct AskedJobs {
     /// Bytes of their texts.
     bytes: usize,
     next_id: u64,
+    /// How many were ever sent.
+    sent: u64,
     /// No id below this is sent again.
     first: u64,
     /// When the next of them may be overdue.
@@ -52,6 +54,8 @@ pub(crate) struct AskedJobs {
     changes: Box<[u32]>,
     /// How many flushes there are, which may be of any slice.
     flushes: u32,
+    /// How many there are of each slice.
+    of_slices: Box<[u32]>,
     /// The reads that copies may answer, by their connections and slices: who has them, of each.
     reads: HashMap<(ConnId, SliceId), Reads>,
 }
@@ -78,11 +82,13 @@ impl AskedJobs {
             len: 0,
             bytes: 0,
             next_id: 1,
+            sent: 0,
             first: 1,
             overdue_at_ns: u64::MAX,
             of_cells: Vec::new(),
             changes: vec![0; CHANGES].into(),
             flushes: 0,
+            of_slices: vec![0; SLICES].into(),
             reads: HashMap::new(),
         }
     }
@@ -116,6 +122,7 @@ impl AskedJobs {
         self.of_cells[at] += 1;
         self.changes[job.slice.index() % CHANGES] += u32::from(may_change(job));
         self.flushes += u32::from(is_flush(job));
+        self.of_slices[job.slice.index()] += 1;
         if let Some(conn) = job.conn {
             let none = Reads { cell, count: 0, at_copies: 0 };
             let reads = self.reads.entry((conn, job.slice)).or_insert(none);
@@ -132,6 +139,7 @@ impl AskedJobs {
         self.of_cells[cell.0 as usize] -= 1;
         self.changes[job.slice.index() % CHANGES] -= u32::from(may_change(job));
         self.flushes -= u32::from(is_flush(job));
+        self.of_slices[job.slice.index()] -= 1;
         if let Some(conn) = job.conn
             && let Entry::Occupied(mut reads) = self.reads.entry((conn, job.slice))
         {
@@ -170,7 +178,9 @@ impl AskedJobs {
     }
 
     /// `job` was sent to `cell` as request `id`.
-    pub(crate) fn add(&mut self, id: u64, (cell, job): (CellId, Job), now_ns: u64) {
+    pub(crate) fn add(&mut self, id: u64, (cell, mut job): (CellId, Job), now_ns: u64) {
+        self.sent += 1;
+        job.sent = self.sent;
         self.overdue_at_ns = self.overdue_at_ns.min(now_ns + OVERDUE_NS);
         self.counts(cell, &job);
         if self.row.is_empty() {
@@ -222,13 +232,14 @@ impl AskedJobs {
         Some(job)
     }
 
-    /// Takes the requests of which this is so, in the order of their ids.
+    /// Takes the requests of which this is so, in the order in which they were sent first.
     fn extract(&mut self, is_so: impl Fn(CellId, &Job) -> bool) -> Vec<Asked> {
         let again = self.again.extract_if(.., |_, (cell, job)| is_so(*cell, job));
         let mut taken: Vec<_> = again.map(|(_, asked)| asked).collect();
         let places = self.row.iter_mut();
         taken.extend(places.filter_map(|place| place.take_if(|(cell, job)| is_so(*cell, job))));
         self.drop_empty();
+        taken.sort_by_key(|(_, job)| job.since);
         taken.iter().for_each(|(cell, job)| self.counts_no_more(*cell, job));
         taken
     }
@@ -256,6 +267,17 @@ impl AskedJobs {
             return Vec::new();
         }
         self.take_if(|_, job| job.is_at_copy && job.conn == conn && job.slice == slice)
+    }
+
+    /// Takes those about `slice` that `cell` has as their primary, and that were sent after the one
+    /// with the number `sent`. All that is asked is looked at only where there are some about that
+    /// slice.
+    pub(crate) fn take_later(&mut self, cell: CellId, (slice, sent): (SliceId, u64)) -> Vec<Job> {
+        if self.of_slices[slice.index()] == 0 {
+            return Vec::new();
+        }
+        let is_later = |job: &Job| job.slice == slice && job.sent > sent && !job.is_at_copy;
+        self.take_if(|of, job| of == cell && is_later(job))
     }
 
     /// Takes those that are overdue.

@@ -293,7 +293,9 @@ pub(crate) fn flush(
     if !noreply {
         let parts = parts.into_iter();
         let part = PartOf { repeat: Repeat::Never, conn: None };
-        return begin_gather(jobs, Gather::new(ticket, Asks::Done, part, parts));
+        // What follows it is not to be ended by it.
+        let _ = begin_gather(jobs, Gather::new(ticket, Asks::Done, part, parts));
+        return Outcome::PendingAlone;
     }
     for what in parts {
         jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::Never, jobs.due_ns()));

@@ -30,7 +30,7 @@ fn jobs() -> (Jobs, String) {
     for cell in [PRIMARY, COPY] {
         let conn = ConnId { worker: WorkerId(0), index: cell.0, generation: 0 };
         assert!(jobs.peers.opens(cell, NOW.mono_ns) && jobs.peers.connected(cell, conn));
-        assert!(jobs.peers.opened((cell, 1), (conn, true), NOW.mono_ns));
+        assert!(jobs.peers.opened((cell, 1), (conn, peer::COPIES_READ), NOW.mono_ns));
     }
     (jobs, key)
 }

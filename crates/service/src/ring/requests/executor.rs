@@ -55,6 +55,8 @@ pub(crate) enum Executed {
     NotNow(NotNow),
     /// It was asked before, and it is not known any more what has come of it.
     Forgotten,
+    /// It was asked before, and a later change of its slice was made since.
+    Overtaken,
 }
 
 /// Executes the requests of one worker of a ring's cell.
@@ -371,6 +373,9 @@ impl Executor {
         let mut changes = asked_by.lock();
         changes.forget_before(tag.first);
         match changes.known(tag.id, tag.again) {
+            Known::New if tag.again > 0 && changes.is_overtaken(tag.id, slice) => {
+                return Executed::Overtaken;
+            }
             Known::New => {}
             Known::Made(made) => return self.answer_again((request, slice), &made, reply),
             Known::Forgotten => return Executed::Forgotten,
@@ -575,6 +580,10 @@ impl ReadSink for Unread {
 
     fn rewind(&mut self) {}
 }
+
+/// The reply to what was overtaken. The cell that has asked knows whether it is in doubt.
+pub(crate) const OVERTAKEN: &str =
+    "SERVER_ERROR a later change of its slice was made before it\r\n";
 
 /// What a `flush_all` is answered that has missed a division.
 const DIVIDED: &[u8] = b"SERVER_ERROR a range was divided meanwhile: send flush_all again\r\n";

@@ -97,3 +97,27 @@ fn a_use_that_a_copy_names_is_counted_where_the_key_is_led() {
         assert_eq!(engine.peek(pin, &key, NOW).map(|found| found.fetched), Some(counts));
     }
 }
+
+/// It has made nothing when it was asked first, and its reply was lost: made now, it would come
+/// after what was asked for later.
+#[test]
+fn a_change_is_not_made_after_a_later_one_of_its_asker() {
+    let ring = only_cell();
+    let mut executor = Executor::new(ring, WorkerId(0));
+    executor.begin(NOW);
+    let asker = Asker { cell: ring::CellId(2), life: 1, worker: 0 };
+    let mut execute = |id, again, text: &[u8]| {
+        let (asked, slice) = executor.read(text).expect("it is one");
+        assert!(matches!(executor.leads_asked(slice, &asked), Leads::Yes));
+        let (tag, mut reply) = (RequestTag { asker, id, first: 1, again }, Reply::default());
+        let executed = executor.execute_once((&asked, slice), &tag, &mut reply);
+        let is_overtaken = matches!(executed, Executed::Overtaken);
+        (is_overtaken, String::from_utf8(reply.bytes_mut().clone()).expect("text"))
+    };
+    let (delete, set) = (&b"delete key\r\n"[..], &b"set key 0 0 1\r\n1\r\n"[..]);
+    assert_eq!(execute(1, 0, delete), (false, "NOT_FOUND\r\n".to_owned()));
+    assert_eq!(execute(2, 0, set), (false, "STORED\r\n".to_owned()));
+    assert_eq!(execute(1, 1, delete), (true, String::new()));
+    assert_eq!(execute(2, 1, set), (false, "STORED\r\n".to_owned()), "it is answered again");
+    assert_eq!(execute(3, 1, delete), (false, "DELETED\r\n".to_owned()), "it comes after all");
+}

@@ -15,7 +15,7 @@
 use super::as_copy;
 use super::asked::AskedJobs;
 use super::buffers::Buffers;
-use super::executor::{Asked, Executed, Executor, Leads};
+use super::executor::{Asked, Executed, Executor, Leads, OVERTAKEN};
 use super::finishing::Finishing;
 use super::from_copies::{Among, FromCopies};
 use super::later::Later;
@@ -259,6 +259,7 @@ impl Jobs {
         match executed {
             Executed::NotNow(why) => self.keep(job.refused(why)),
             Executed::Forgotten => self.forgotten(job),
+            Executed::Overtaken => self.refuses(job, OVERTAKEN.into()),
             Executed::Done => self.finish(job.origin, reply.bytes_mut()),
             Executed::Gate(log, seq) => {
                 let bytes = std::mem::take(reply.bytes_mut());
@@ -404,6 +405,7 @@ impl Jobs {
             return self.again.push(job);
         };
         let id = if job.id > 0 { job.id } else { self.asked.next_id() };
+        job.since = if job.since > 0 { job.since } else { id };
         let (mut first, mut again) = (0, 0);
         if job.repeat == Repeat::ById {
             (job.id, again) = (id, job.asks(self.executor.losses(job.slice)));
@@ -528,7 +530,7 @@ impl Jobs {
             job.repeat != Repeat::Never && executor.route(job.slice).0 != Target::Cell(cell)
         };
         for job in self.asked.take_if(has_moved) {
-            self.again.push(if job.is_at_copy { job } else { job.doubted() });
+            self.again.insert(if job.is_at_copy { job } else { job.doubted() });
         }
     }
 
@@ -593,8 +595,8 @@ impl Jobs {
         let Some(was) = self.peers.closed(cell, conn, self.now_ns()) else { return };
         for job in self.asked.take_if(|of, _| of == cell) {
             match job.repeat {
-                _ if was == Was::Opening || job.is_at_copy => self.again.push(job),
-                Repeat::Always | Repeat::ById => self.again.push(job.doubted()),
+                _ if was == Was::Opening || job.is_at_copy => self.again.insert(job),
+                Repeat::Always | Repeat::ById => self.again.insert(job.doubted()),
                 Repeat::Never => {
                     let why = format!("the link to cell {cell} has broken");
                     self.finish(job.origin, &in_doubt(&why));
@@ -620,7 +622,7 @@ impl Jobs {
     fn forgotten(&mut self, job: Job) {
         match job.is_in_doubt {
             true => self.finish(job.origin, &in_doubt(FORGOTTEN)),
-            false => self.again.push(job.without_id()),
+            false => self.again.insert(job.without_id()),
         }
     }
 
@@ -633,12 +635,16 @@ impl Jobs {
         (verdict, version): (Verdict, u64),
         text: &[u8],
     ) {
+        let asks_again =
+            matches!(verdict, Verdict::NotOwner | Verdict::TooManyHops | Verdict::Forgotten);
+        let refuses_later = asks_again && self.peers.refuses(cell);
         let Some(job) = self.asked.take((id, again), cell) else { return };
         if job.is_at_copy {
             let text = (verdict == Verdict::Done).then_some(text);
             return self.copy_answered(job, version, text);
         }
         self.from_copies.sees(version);
+        let sent = (job.slice, job.sent);
         match verdict {
             Verdict::Done => {
                 self.finish(job.origin, text);
@@ -651,17 +657,21 @@ impl Jobs {
                 if matches!(job.not_now, Some(NotNow::NotLed | NotNow::NoLease | NotNow::Unknown)) {
                     job.rest = job.rest.next(self.executor.version(), self.now_ns());
                 }
-                self.again.push(job);
+                self.again.insert(job);
             }
             // What waits for its copies until the deadline comes back when that is over.
             Verdict::InDoubt if job.repeat == Repeat::ById && job.due_ns > self.now_ns() => {
-                self.again.push(job.doubted());
+                self.again.insert(job.doubted());
             }
             Verdict::Forgotten => self.forgotten(job),
             Verdict::InDoubt => {
                 let why = format!("the copies of cell {cell} have not confirmed it");
                 self.finish(job.origin, &in_doubt(&why));
             }
+        }
+        if refuses_later {
+            let later = self.asked.take_later(cell, sent);
+            later.into_iter().for_each(|job| self.again.insert(job));
         }
     }
 

@@ -129,6 +129,71 @@ fn what_is_not_led_yet_is_asked_less_and_less_often_until_the_map_changes() {
     assert_eq!((jobs.asked.len(), jobs.again.len()), (0, 0));
 }
 
+/// What goes out to the other cell: the texts of requests, each with how often it was asked before,
+/// and how many refusals are known.
+fn sent(jobs: &mut Jobs) -> Vec<String> {
+    let (mut out, decoder) = (Vec::new(), peer::Decoder::new(1 << 20));
+    jobs.peers.send(OTHER, &mut out);
+    let (mut at, mut frames) = (0, Vec::new());
+    while let Some((frame, bytes)) = decoder.decode(&out[at..]).expect("it is whole") {
+        at += bytes;
+        frames.push(match frame {
+            Frame::Request { text, again, .. } => {
+                format!("{} {again}", String::from_utf8_lossy(text).trim_end())
+            }
+            Frame::Refusals { count } => format!("knows of {count}"),
+            other => panic!("{other:?}"),
+        });
+    }
+    frames
+}
+
+/// Two changes of a slice, sent together, stay in their order where the first is refused.
+#[test]
+fn what_was_sent_after_a_refused_request_is_asked_again_after_it() {
+    let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+    for features in [peer::KEEPS_ORDER, 0] {
+        let (mut jobs, slice) = jobs();
+        let other = SliceId::new(slice.index() + 1).expect("it leads more than one");
+        let due_ns = jobs.due_ns();
+        let ask = |jobs: &mut Jobs, text: &str, slice| {
+            let what = (text.as_bytes().to_vec(), slice);
+            jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::ById, due_ns));
+        };
+        ask(&mut jobs, "one\r\n", slice);
+        assert!(jobs.peers.connected(OTHER, conn));
+        assert!(jobs.peers.opened((OTHER, 1), (conn, features), NOW.mono_ns));
+        ask(&mut jobs, "two\r\n", slice);
+        ask(&mut jobs, "other\r\n", other);
+        assert_eq!(sent(&mut jobs), ["one 0", "two 0", "other 0"]);
+        jobs.answered(OTHER, (1, 0), (Verdict::NotOwner, 0), &NotNow::NoRoom.text());
+        ask(&mut jobs, "three\r\n", slice);
+        jobs.tend();
+        let expected: &[&str] = match features {
+            0 => &["one 1", "three 0"],
+            _ => &["knows of 1", "one 1", "two 1", "three 0"],
+        };
+        assert_eq!(sent(&mut jobs), expected);
+        // The reply to the first time, which is late, is none to the second.
+        jobs.answered(OTHER, (2, 0), (Verdict::NotOwner, 0), &NotNow::Unknown.text());
+        let waiting = if features == 0 { (3, 1) } else { (4, 0) };
+        assert_eq!((jobs.asked.len(), jobs.again.len()), waiting);
+    }
+}
+
+/// What waits was to be sent later than what comes back.
+#[test]
+fn what_comes_back_from_a_broken_link_comes_before_what_was_never_sent() {
+    let (mut jobs, slice) = jobs();
+    let due_ns = jobs.due_ns();
+    let job = |text: &[u8]| Job::new(Origin::Nobody, (text.to_vec(), slice), Repeat::ById, due_ns);
+    jobs.dispatch(job(b"one\r\n"));
+    jobs.again.push(job(b"two\r\n"));
+    jobs.lost(OTHER, None);
+    let texts: Vec<_> = std::iter::from_fn(|| jobs.again.pop()).map(|job| job.text).collect();
+    assert_eq!(texts, [b"one\r\n", b"two\r\n"]);
+}
+
 #[test]
 fn those_after_one_that_rests_rest_with_it() {
     let (mut jobs, slice) = jobs();

@@ -67,13 +67,26 @@ impl Later {
     }
 
     pub(crate) fn push(&mut self, job: Job) {
-        self.with_ids += usize::from(has_id(&job));
-        self.below += usize::from(waits_below(&job));
-        self.flushes += usize::from(is_flush(&job));
+        self.counts(&job);
+        self.jobs.push_back(job);
+    }
+
+    /// Adds a job that was sent, before those about its slice that were sent later, or never.
+    pub(crate) fn insert(&mut self, job: Job) {
+        let is_later = |it: &Job| it.slice == job.slice && (it.since == 0 || it.since > job.since);
+        let has_some = self.slices.has(job.slice);
+        let at = has_some.then(|| self.jobs.iter().position(is_later)).flatten();
+        self.counts(&job);
+        self.jobs.insert(at.unwrap_or(self.jobs.len()), job);
+    }
+
+    fn counts(&mut self, job: &Job) {
+        self.with_ids += usize::from(has_id(job));
+        self.below += usize::from(waits_below(job));
+        self.flushes += usize::from(is_flush(job));
         self.slices.add(job.slice);
         self.bytes += job.text.len();
         self.begins_ns = self.begins_ns.min(job.rest.until_ns.min(job.due_ns));
-        self.jobs.push_back(job);
     }
 
     /// The one that was added last.

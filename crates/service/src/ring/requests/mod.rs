@@ -22,7 +22,7 @@ mod unserved;
 mod wanted;
 mod watching;
 
-pub(super) use executor::{Executed, Executor, Leads};
+pub(super) use executor::{Executed, Executor, Leads, OVERTAKEN};
 pub(super) use jobs::Jobs;
 pub(super) use parked::{Parked, Question};
 pub(super) use target::{Subject, subject};

@@ -63,6 +63,14 @@ impl Changes {
         }
     }
 
+    /// Whether something was made for `slice` that was asked for after `id`.
+    pub(crate) fn is_overtaken(&self, id: u64, slice: SliceId) -> bool {
+        let later = self.outcomes.iter().rev().take_while(|(later, ..)| *later > id);
+        later
+            .into_iter()
+            .any(|(_, of, outcome)| *of == slice && matches!(outcome, Outcome::Made(_)))
+    }
+
     /// The place of `id`, or where it would be.
     #[inline]
     fn place(&self, id: u64) -> Result<usize, usize> {
@@ -279,6 +287,24 @@ mod tests {
             tags.copies(&tag, (slice(5), outcome));
             assert_eq!(known(0), Known::Made(MADE));
         }
+    }
+
+    #[test]
+    fn what_comes_after_a_later_change_of_its_slice_is_known_to_be_late() {
+        let tags = Tags::new(&MemoryBudget::new(1 << 20));
+        let made = |id: u64, at: usize, outcome| {
+            let tag = RequestTag { asker: asker(1), id, first: 1, again: 0 };
+            tags.copies(&tag, (slice(at), outcome));
+        };
+        made(5, 1, Outcome::Made(MADE));
+        made(6, 2, Outcome::Made(MADE));
+        made(7, 3, Outcome::Nothing(1));
+        let late = |id, at| tags.asked_by(asker(1)).lock().is_overtaken(id, slice(at));
+        assert_eq!(
+            [(4, 1), (5, 1), (5, 2), (6, 2)].map(|(id, at)| late(id, at)),
+            [true, false, true, false]
+        );
+        assert!(!late(4, 3), "nothing was made");
     }
 
     #[test]

@@ -1,0 +1,76 @@
+//! The order of the requests of one link about one slice, where one of them is refused and is to be
+//! asked again.
+//!
+//! ```text
+//! asks     1 2 3 ---------- knows of the refusal of 1, takes 2 and 3 back --> 1 2 3
+//! answers  1 is refused, and 2 and 3, which were sent before that was known   1 2 3
+//! ```
+//!
+//! Without that 2 could be executed before 1: of `set k 1` and `set k 2`, sent together, the first
+//! would stay.
+//!
+//! Invariant: a request about a slice is executed only if its sender knew of all earlier refusals
+//! about that slice on this link.
+
+use base::SliceId;
+use std::collections::HashMap;
+
+/// What a cell has refused on one link.
+#[derive(Default)]
+pub(crate) struct Refusals {
+    /// How many replies said so.
+    count: u64,
+    /// By slice, the number of a refusal that the other cell does not know of yet. At most one for
+    /// each slice.
+    unknown: HashMap<SliceId, u64>,
+}
+
+impl Refusals {
+    /// Whether what comes now about `slice` was sent before its sender knew of a refusal.
+    #[inline]
+    pub(crate) fn precede(&self, slice: impl FnOnce() -> Option<SliceId>) -> bool {
+        !self.unknown.is_empty() && slice().is_some_and(|slice| self.unknown.contains_key(&slice))
+    }
+
+    /// One more is refused.
+    pub(crate) fn add(&mut self) {
+        self.count += 1;
+    }
+
+    /// One more is refused, and what follows about `slice` until the other cell knows.
+    pub(crate) fn add_about(&mut self, slice: SliceId) {
+        self.count += 1;
+        self.unknown.entry(slice).or_insert(self.count);
+    }
+
+    /// The other cell knows of the first `count`.
+    pub(crate) fn are_known(&mut self, count: u64) {
+        self.unknown.retain(|_, number| *number > count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_follows_is_refused_until_the_first_refusal_is_known() {
+        let slice = |key: &[u8]| Some(SliceId::of(key));
+        let (one, other) = (SliceId::of(b"a"), SliceId::of(b"b"));
+        let mut refusals = Refusals::default();
+        assert!(!refusals.precede(|| slice(b"a")));
+        refusals.add();
+        refusals.add_about(one);
+        assert!(refusals.precede(|| slice(b"a")) && !refusals.precede(|| slice(b"b")));
+        assert!(!refusals.precede(|| None), "it has no key");
+        // One that follows is refused, too; of another slice one is refused after that.
+        refusals.add_about(one);
+        refusals.add_about(other);
+        refusals.are_known(1);
+        assert!(refusals.precede(|| slice(b"a")));
+        refusals.are_known(2);
+        assert!(!refusals.precede(|| slice(b"a")) && refusals.precede(|| slice(b"b")));
+        refusals.are_known(4);
+        assert!(refusals.unknown.is_empty());
+    }
+}
