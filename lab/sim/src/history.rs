@@ -114,12 +114,18 @@ impl Entry {
 
     /// Whether `later` was asked on the same connection, after this, and cannot have its effect
     /// before: also where both were sent together. But a read may show what was sent with it, and
-    /// after it: it is asked again where its answer was lost. And what was sent with a flush,
-    /// before it, may outlast it.
+    /// after it: it is asked again where its answer was lost. So is a change that may have made
+    /// nothing; reads that follow need not show it then. And what was sent with a flush, before it,
+    /// may outlast it.
     pub(crate) fn precedes(&self, later: &Self) -> bool {
         let is_one = self.session == later.session && self.session != NOBODYS;
         let is_before = self.answered_ns.is_some_and(|at_ns| at_ns < later.asked_ns);
-        let is_ordered = !self.ask.reads() && later.ask != Ask::FlushNow;
+        let always_makes = matches!(self.ask, Ask::Set(_) | Ask::SetFor { .. });
+        let is_ordered = match later.ask {
+            Ask::FlushNow => false,
+            read if read.reads() => always_makes,
+            _ => !self.ask.reads(),
+        };
         is_one && self.nth < later.nth && (is_before || is_ordered && self.answered_ns.is_some())
     }
 }
@@ -138,6 +144,8 @@ pub(crate) struct End {
 #[derive(Default)]
 pub(crate) struct History {
     pub(crate) entries: Vec<Entry>,
+    /// By entry, when its client got the answer that nobody knows what came of it.
+    left_open_ns: BTreeMap<usize, u64>,
     /// By key, the numbers of items that were seen, and the value of each.
     tokens: BTreeMap<(usize, u64), u64>,
     values: u64,
@@ -188,20 +196,23 @@ impl History {
 
     /// Notes an answer, which comes to the client now.
     pub(crate) fn answer(&mut self, entry: usize, answer: Answer, now_ns: u64) {
-        let entry = &mut self.entries[entry];
-        entry.answer = answer;
-        entry.answered_ns = (answer != Answer::Open).then_some(now_ns);
+        let asked = &mut self.entries[entry];
+        asked.answer = answer;
+        asked.answered_ns = (answer != Answer::Open).then_some(now_ns);
+        if answer == Answer::Open {
+            self.left_open_ns.insert(entry, now_ns);
+        }
     }
 
     /// The answers, and how long each took: from its request on, or from the answer before it to
     /// the same client.
     pub(crate) fn waits(&self) -> impl Iterator<Item = (&Entry, u64)> {
         let mut last_ns = BTreeMap::new();
-        self.entries.iter().filter_map(move |entry| {
-            let answered_ns = entry.answered_ns?;
-            let before_ns = last_ns.insert(entry.client, answered_ns).unwrap_or(0);
+        self.entries.iter().enumerate().filter_map(move |(nth, entry)| {
+            let replied_ns = entry.answered_ns.or_else(|| self.left_open_ns.get(&nth).copied())?;
+            let before_ns = last_ns.insert(entry.client, replied_ns).unwrap_or(0);
             let since_ns = entry.asked_ns.max(before_ns);
-            Some((entry, answered_ns.saturating_sub(since_ns)))
+            Some((entry, entry.answered_ns?.saturating_sub(since_ns)))
         })
     }
 
