@@ -224,8 +224,9 @@ impl RingWorker {
             (Kind::Answering, Frame::Used { key }) => self.jobs.executor.count_use(key),
             (Kind::Answering, Frame::Refusals { count }) => link.refusals.are_known(count),
             (Kind::Asking, Frame::Reply { id, again, verdict, map_version, text }) => {
-                self.jobs.peers.hears(link.cell, now.mono_ns);
-                self.jobs.answered(link.cell, (id, again), (verdict, map_version), text);
+                if self.jobs.peers.hears(link.cell, link.id(), now.mono_ns) {
+                    self.jobs.answered(link.cell, (id, again), (verdict, map_version), text);
+                }
             }
             (Kind::StreamOut, _) => self.streams.take_answer(link, frame, now.mono_ns),
             (Kind::StreamIn(_), _) => {

@@ -157,11 +157,14 @@ impl Peers {
         self.0.get_mut(&cell).filter(|link| matches!(link.state, State::Opening(_)))
     }
 
-    /// Something came from `cell`.
-    pub(crate) fn hears(&mut self, cell: CellId, now_ns: u64) {
-        if let Some(link) = self.0.get_mut(&cell) {
+    /// Something came from `cell` on `conn`. Whether that is its link: what comes on one that was
+    /// given up answers nothing that is asked now.
+    pub(crate) fn hears(&mut self, cell: CellId, conn: ConnId, now_ns: u64) -> bool {
+        let link = self.0.get_mut(&cell).filter(|link| link.conn == Some(conn));
+        link.is_some_and(|link| {
             link.heard_ns = now_ns;
-        }
+            true
+        })
     }
 
     /// Moves what is to be sent to `out`.
@@ -303,7 +306,9 @@ mod tests {
             "of an earlier life"
         );
         assert_eq!(peers.useless(&[CELL], |_, _| false, SILENT_NS), [(CELL, conn(1))], "silent");
-        peers.hears(CELL, 1);
+        assert!(!peers.hears(CELL, conn(2), 1), "of an earlier link");
+        assert_eq!(peers.useless(&[CELL], |_, _| false, SILENT_NS), [(CELL, conn(1))]);
+        assert!(peers.hears(CELL, conn(1), 1));
         assert_eq!(peers.useless(&[CELL], |_, _| false, SILENT_NS), []);
         peers.closed(CELL, Some(conn(1)), 0);
         peers.ask(CELL, AGAIN_NS).expect("it is opened again");
