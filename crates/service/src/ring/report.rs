@@ -198,6 +198,7 @@ fn load(ring: &RingCell, out: &mut Vec<u8>) {
     let (map, cell) = (ring.map(), ring.identity.cell);
     reply::stat(out, "ring", format_args!("{:016x}", ring.identity.ring));
     reply::stat(out, "cell", cell);
+    reply::stat(out, "start", ring.identity.incarnation);
     reply::stat(out, "map_version", map.version);
     for range in map.ranges.iter().filter(|range| range.primary == cell) {
         let parts = ring.loads.parts(range.slices()).map(|count| count.to_string());

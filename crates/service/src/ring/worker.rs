@@ -75,7 +75,9 @@ impl RingWorker {
     /// Begins a batch at `now`, unless one has begun. Returns the moment of what is executed next.
     #[inline]
     pub(super) fn begin(&mut self, now: Now) -> Now {
-        self.jobs.executor.begin(now)
+        let now = self.jobs.executor.begin(now);
+        self.jobs.begun();
+        now
     }
 
     fn now_ns(&self) -> u64 {
@@ -209,7 +211,7 @@ impl RingWorker {
                 let tag = RequestTag { asker, id, first, again };
                 let question = Question { tag, hops, map_version, due_ns };
                 if !self.answer_plain(link, &question, text, out) {
-                    self.answer(link, &question, Cow::Borrowed(text), out.bytes_mut());
+                    self.answer(link, (&question, false), Cow::Borrowed(text), out.bytes_mut());
                 }
                 self.looks_again(link);
             }
@@ -303,7 +305,7 @@ impl RingWorker {
         if is_new && age_ms == 0 {
             as_copy::await_changes(executor, text);
             if !self.answer_plain(link, question, text, out) {
-                self.answer(link, question, Cow::Borrowed(text), out.bytes_mut());
+                self.answer(link, (question, false), Cow::Borrowed(text), out.bytes_mut());
             }
             return;
         }
@@ -327,7 +329,7 @@ impl RingWorker {
     fn answer(
         &mut self,
         link: &mut Link,
-        question: &Question,
+        (question, was_parked): (&Question, bool),
         text: Cow<'_, [u8]>,
         out: &mut Vec<u8>,
     ) {
@@ -345,8 +347,8 @@ impl RingWorker {
         if hops > HOPS_MAX {
             return refuse(link, Some(slice), Verdict::TooManyHops, NotNow::Unknown);
         }
-        if link.refusals.precede(|| Some(slice)) {
-            return refuse(link, Some(slice), Verdict::NotOwner, NotNow::Unknown);
+        if !was_parked && link.refusals.precede(|| Some(slice)) {
+            return refuse(link, None, Verdict::NotOwner, NotNow::Unknown);
         }
         if self.parked.has(link.id(), || Some(slice)) {
             return self.park(link, (question, slice), text, out);
@@ -367,7 +369,10 @@ impl RingWorker {
             _ if executor.is_over(&tag.asker) => Executed::NotNow(NotNow::Unknown),
             // What came of it, if it was asked again since and executed, is lost with the range.
             _ if executor.is_lost_since(slice, asked_by_map) => Executed::Forgotten,
-            _ => executor.execute_once((&asked, slice), &tag, &mut reply),
+            _ => {
+                let in_order = link.features & peer::KEEPS_ORDER != 0;
+                executor.execute_once((&asked, slice), (&tag, in_order), &mut reply)
+            }
         };
         match executed {
             Executed::Done => {
@@ -418,7 +423,7 @@ impl RingWorker {
     fn try_parked(&mut self, link: &mut Link, out: &mut Vec<u8>) {
         for (question, text) in self.parked.take(link.id()) {
             if !question.is_overdue(self.now_ns()) {
-                self.answer(link, &question, Cow::Owned(text), out);
+                self.answer(link, (&question, true), Cow::Owned(text), out);
                 continue;
             }
             let RequestTag { id, again, .. } = question.tag;

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::SLICES;
+
 use super::report::{Unreadable, find, parse, parse_list};
 
 /// The map that a cell goes by, and what it says about itself.
@@ -223,6 +225,9 @@ impl Range {
             "slices" => {
                 let (first, last) = value.split_once('-').unwrap_or((value, value));
                 (self.first, self.last) = (parse(name, first)?, parse(name, last)?);
+                if self.first > self.last || self.last >= SLICES {
+                    return Err(Unreadable { name: name.to_owned(), value: value.to_owned() });
+                }
             }
             "primary" => self.primary = parse(name, value)?,
             "copies" => self.copies = parse_list(name, value)?,
@@ -318,6 +323,12 @@ pub(super) mod tests {
         lines.push(("range:3:slices".into(), "a-b".into()));
         let error = Map::parse(&lines).expect_err("no number").to_string();
         assert!(error.starts_with("STAT range:3:slices a: it cannot be read; use "), "{error}");
+        for slices in ["9-3", "0-16384"] {
+            lines.pop();
+            lines.push(("range:3:slices".into(), slices.into()));
+            let error = Map::parse(&lines).expect_err("no such slices").to_string();
+            assert!(error.contains(slices), "{error}");
+        }
         let error = Map::parse(&report("ring 7")).expect_err("nothing else").to_string();
         assert!(error.starts_with("STAT cell : it is missing"), "{error}");
     }

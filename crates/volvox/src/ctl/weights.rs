@@ -13,7 +13,7 @@ use base::{RUN_SLICES, SLICES};
 
 use super::client::Client;
 use super::map::Range;
-use super::report::parse;
+use super::report::{find, parse};
 use super::survey::Survey;
 use super::wanted::By;
 
@@ -32,7 +32,7 @@ pub(super) struct Weights {
     seconds: f64,
 }
 
-/// What a cell has counted for a range: its first and last slice, and its parts.
+/// What a cell has counted, by the first and the last slice of a range: its parts.
 type Counted = BTreeMap<(usize, usize), Vec<u32>>;
 
 impl Weights {
@@ -57,12 +57,11 @@ impl Weights {
     }
 
     fn measured(survey: &Survey, cells: &[u32], timeout: Duration) -> Result<Self, Box<dyn Error>> {
-        let ask = |cell: &u32| -> Result<_, Box<dyn Error>> {
+        let ask = |cell: &u32| {
             let at = &survey.cells.get(cell).ok_or("no such cell")?.at;
-            let counted = Client::connect(at, timeout)?.stats("ring load");
-            let counted = counted.map_err(Box::from).and_then(|it| read(&it));
-            counted
-                .map_err(|error| format!("cell {cell} does not say what it does: {error}").into())
+            let says =
+                |error: Box<dyn Error>| format!("cell {cell} does not say what it does: {error}");
+            counted(at, timeout).map_err(says).map_err(Box::<dyn Error>::from)
         };
         let all = || cells.iter().map(ask).collect::<Result<Vec<_>, _>>();
         let start = Instant::now();
@@ -70,7 +69,12 @@ impl Weights {
         sleep(MEASURED.saturating_sub(start.elapsed()));
         let (later, seconds) = (all()?, start.elapsed().as_secs_f64());
         let mut weights = vec![0; SLICES];
-        earlier.iter().zip(&later).for_each(|(earlier, later)| add(earlier, later, &mut weights));
+        for (cell, (earlier, later)) in cells.iter().zip(earlier.iter().zip(&later)) {
+            if earlier.0 != later.0 {
+                return Err(format!("cell {cell} has started again meanwhile: try again").into());
+            }
+            add(&earlier.1, &later.1, &mut weights);
+        }
         let weights = Self::counted(&weights, seconds);
         match weights.total() {
             COUNT_MIN.. => Ok(weights),
@@ -148,6 +152,12 @@ impl Weights {
     pub(super) fn by(&self) -> By {
         self.by
     }
+}
+
+/// The start of the cell at this address, and what it has counted since.
+fn counted(at: &str, timeout: Duration) -> Result<(u64, Counted), Box<dyn Error>> {
+    let report = Client::connect(at, timeout)?.stats("ring load")?;
+    Ok((find(&report, "start")?, read(&report)?))
 }
 
 /// Reads `stats ring load`.

@@ -37,10 +37,12 @@ impl Refusals {
         self.count += 1;
     }
 
-    /// One more is refused, and what follows about `slice` until the other cell knows.
+    /// One more is refused, and what follows about `slice` until the other cell knows. What is
+    /// refused for that alone is [added](Refusals::add) without a slice: it is taken back with the
+    /// first.
     pub(crate) fn add_about(&mut self, slice: SliceId) {
         self.count += 1;
-        self.unknown.entry(slice).or_insert(self.count);
+        self.unknown.insert(slice, self.count);
     }
 
     /// The other cell knows of the first `count`.
@@ -64,13 +66,17 @@ mod tests {
         assert!(refusals.precede(|| slice(b"a")) && !refusals.precede(|| slice(b"b")));
         assert!(!refusals.precede(|| None), "it has no key");
         // One that follows is refused, too; of another slice one is refused after that.
-        refusals.add_about(one);
+        refusals.add();
         refusals.add_about(other);
         refusals.are_known(1);
         assert!(refusals.precede(|| slice(b"a")));
         refusals.are_known(2);
         assert!(!refusals.precede(|| slice(b"a")) && refusals.precede(|| slice(b"b")));
+        // The same is refused once more.
+        refusals.add_about(other);
         refusals.are_known(4);
+        assert!(refusals.precede(|| slice(b"b")));
+        refusals.are_known(5);
         assert!(refusals.unknown.is_empty());
     }
 }

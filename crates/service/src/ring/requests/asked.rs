@@ -30,6 +30,18 @@ const ROW_MAX: usize = 32 << 10;
 /// A request, and the cell that has it.
 type Asked = (CellId, Job);
 
+/// By cell and slice, the first request that was refused, and is to be asked again.
+pub(crate) type Refused = HashMap<(CellId, SliceId), Refusal>;
+
+/// A request that was refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusal {
+    /// Its number among all that were sent.
+    pub(crate) sent: u64,
+    /// Whether it gets another id. Those that follow it need later ones then.
+    pub(crate) renews: bool,
+}
+
 /// The requests that a worker has at other cells.
 pub(crate) struct AskedJobs {
     /// What follows for several comes in the order of their ids.
@@ -269,15 +281,16 @@ impl AskedJobs {
         self.take_if(|_, job| job.is_at_copy && job.conn == conn && job.slice == slice)
     }
 
-    /// Takes those about `slice` that `cell` has as their primary, and that were sent after the one
-    /// with the number `sent`. All that is asked is looked at only where there are some about that
-    /// slice.
-    pub(crate) fn take_later(&mut self, cell: CellId, (slice, sent): (SliceId, u64)) -> Vec<Job> {
-        if self.of_slices[slice.index()] == 0 {
+    /// Takes those that a cell has as their primary, and that were sent after one about the same
+    /// slice which it has `refused`. All that is asked is looked at only where there are some.
+    pub(crate) fn take_later(&mut self, refused: &Refused) -> Vec<Asked> {
+        if refused.keys().all(|(_, slice)| self.of_slices[slice.index()] == 0) {
             return Vec::new();
         }
-        let is_later = |job: &Job| job.slice == slice && job.sent > sent && !job.is_at_copy;
-        self.take_if(|of, job| of == cell && is_later(job))
+        self.extract(|cell, job| {
+            let sent = refused.get(&(cell, job.slice)).map(|refusal| refusal.sent);
+            !job.is_at_copy && sent.is_some_and(|sent| job.sent > sent)
+        })
     }
 
     /// Takes those that are overdue.

@@ -356,11 +356,11 @@ impl Executor {
     }
 
     /// Executes a change that this cell leads, unless it was executed before: then it is answered
-    /// as it was.
+    /// as it was. `in_order`: the cell that asks has those of a slice executed in their order.
     pub(crate) fn execute_once(
         &mut self,
         (asked, slice): (&Asked<'_>, SliceId),
-        tag: &RequestTag,
+        (tag, in_order): (&RequestTag, bool),
         reply: &mut Reply,
     ) -> Executed {
         let mut scratch: KeyScratch = [0; _];
@@ -373,7 +373,7 @@ impl Executor {
         let mut changes = asked_by.lock();
         changes.forget_before(tag.first);
         match changes.known(tag.id, tag.again) {
-            Known::New if tag.again > 0 && changes.is_overtaken(tag.id, slice) => {
+            Known::New if in_order && tag.again > 0 && changes.is_overtaken(tag.id, slice) => {
                 return Executed::Overtaken;
             }
             Known::New => {}

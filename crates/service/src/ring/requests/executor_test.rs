@@ -110,7 +110,7 @@ fn a_change_is_not_made_after_a_later_one_of_its_asker() {
         let (asked, slice) = executor.read(text).expect("it is one");
         assert!(matches!(executor.leads_asked(slice, &asked), Leads::Yes));
         let (tag, mut reply) = (RequestTag { asker, id, first: 1, again }, Reply::default());
-        let executed = executor.execute_once((&asked, slice), &tag, &mut reply);
+        let executed = executor.execute_once((&asked, slice), (&tag, true), &mut reply);
         let is_overtaken = matches!(executed, Executed::Overtaken);
         (is_overtaken, String::from_utf8(reply.bytes_mut().clone()).expect("text"))
     };

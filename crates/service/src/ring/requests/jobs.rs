@@ -13,7 +13,7 @@
 //! each job to the one that has them, and gets the reply back.
 
 use super::as_copy;
-use super::asked::AskedJobs;
+use super::asked::{AskedJobs, Refusal, Refused};
 use super::buffers::Buffers;
 use super::executor::{Asked, Executed, Executor, Leads, OVERTAKEN};
 use super::finishing::Finishing;
@@ -72,6 +72,11 @@ pub(crate) struct Jobs {
     pub(super) from_copies: FromCopies,
     /// Those that could not be sent or executed.
     again: Later,
+    /// Those of these that other cells have refused, with all that was sent after them, which is
+    /// not taken back yet.
+    refused: Refused,
+    /// The map by which `asked` was sent.
+    asked_by: u64,
     /// When those of them are begun again that wait for what lies below, unless a lookup ends
     /// before.
     below_at_ns: u64,
@@ -98,6 +103,8 @@ impl Jobs {
             asked: AskedJobs::new(),
             from_copies: FromCopies::default(),
             again: Later::default(),
+            refused: Refused::new(),
+            asked_by: 0,
             below_at_ns: u64::MAX,
             lent: LentJobs::default(),
             finishing,
@@ -247,7 +254,7 @@ impl Jobs {
         };
         let executed = match (self.executor.leads_asked(slice, &asked), tag) {
             (Leads::Yes, Some(tag)) => {
-                self.executor.execute_once((&asked, slice), &tag, &mut reply)
+                self.executor.execute_once((&asked, slice), (&tag, true), &mut reply)
             }
             (Leads::Yes, None) => self.executor.execute(&asked, &mut reply),
             (Leads::No(why), _) => Executed::NotNow(why),
@@ -258,7 +265,7 @@ impl Jobs {
         };
         match executed {
             Executed::NotNow(why) => self.keep(job.refused(why)),
-            Executed::Forgotten => self.forgotten(job),
+            Executed::Forgotten => self.forgotten(job, Later::push),
             Executed::Overtaken => self.refuses(job, OVERTAKEN.into()),
             Executed::Done => self.finish(job.origin, reply.bytes_mut()),
             Executed::Gate(log, seq) => {
@@ -453,7 +460,21 @@ impl Jobs {
         self.finish_gated();
     }
 
+    /// Takes back what was sent after what other cells have refused: they refuse it, too. Should one
+    /// of them have executed it even so, its id says that.
+    fn take_back(&mut self) {
+        let refused = std::mem::take(&mut self.refused);
+        for (cell, job) in self.asked.take_later(&refused) {
+            let renews = refused.get(&(cell, job.slice)).is_some_and(|first| first.renews);
+            self.again.insert(match renews && !job.is_in_doubt {
+                true => job.without_id(),
+                false => job.doubted(),
+            });
+        }
+    }
+
     fn begin_again(&mut self) {
+        self.take_back();
         let (now_ns, map_version) = (self.now_ns(), self.executor.version());
         // By slice, why the first of its jobs is not executed, and how long it rests: those after
         // it wait for that.
@@ -520,8 +541,18 @@ impl Jobs {
         }
     }
 
+    /// The batch has begun. Where it goes by another map than the one before, what was asked for
+    /// comes first.
+    #[inline]
+    pub(crate) fn begun(&mut self) {
+        if self.asked_by != self.executor.version() {
+            self.ask_others();
+        }
+    }
+
     /// Begins again what other cells lead no more than those that have it.
     pub(crate) fn ask_others(&mut self) {
+        self.asked_by = self.executor.version();
         let executor = &self.executor;
         let has_moved = |cell, job: &Job| {
             if job.is_at_copy {
@@ -619,10 +650,10 @@ impl Jobs {
 
     /// The id of `job` is not known any more. If nothing of it can have been executed, it is asked
     /// with another one.
-    fn forgotten(&mut self, job: Job) {
+    fn forgotten(&mut self, job: Job, keep: impl FnOnce(&mut Later, Job)) {
         match job.is_in_doubt {
             true => self.finish(job.origin, &in_doubt(FORGOTTEN)),
-            false => self.again.insert(job.without_id()),
+            false => keep(&mut self.again, job.without_id()),
         }
     }
 
@@ -644,7 +675,8 @@ impl Jobs {
             return self.copy_answered(job, version, text);
         }
         self.from_copies.sees(version);
-        let sent = (job.slice, job.sent);
+        let (slice, sent) = (job.slice, job.sent);
+        let first = self.refused.get(&(cell, slice)).copied();
         match verdict {
             Verdict::Done => {
                 self.finish(job.origin, text);
@@ -653,6 +685,9 @@ impl Jobs {
             Verdict::Refused => self.refuses(job, text.to_vec()),
             Verdict::NotOwner | Verdict::TooManyHops => {
                 let mut job = job.refused(NotNow::of(text));
+                if first.is_some_and(|first| first.renews) && !job.is_in_doubt {
+                    job = job.without_id();
+                }
                 // What frees room is no new map, and does not take as long.
                 if matches!(job.not_now, Some(NotNow::NotLed | NotNow::NoLease | NotNow::Unknown)) {
                     job.rest = job.rest.next(self.executor.version(), self.now_ns());
@@ -663,15 +698,15 @@ impl Jobs {
             Verdict::InDoubt if job.repeat == Repeat::ById && job.due_ns > self.now_ns() => {
                 self.again.insert(job.doubted());
             }
-            Verdict::Forgotten => self.forgotten(job),
+            Verdict::Forgotten => self.forgotten(job, Later::insert),
             Verdict::InDoubt => {
                 let why = format!("the copies of cell {cell} have not confirmed it");
                 self.finish(job.origin, &in_doubt(&why));
             }
         }
         if refuses_later {
-            let later = self.asked.take_later(cell, sent);
-            later.into_iter().for_each(|job| self.again.insert(job));
+            let renews = verdict == Verdict::Forgotten;
+            self.refused.entry((cell, slice)).or_insert(Refusal { sent, renews });
         }
     }
 

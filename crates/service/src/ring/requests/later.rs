@@ -73,11 +73,18 @@ impl Later {
 
     /// Adds a job that was sent, before those about its slice that were sent later, or never.
     pub(crate) fn insert(&mut self, job: Job) {
-        let is_later = |it: &Job| it.slice == job.slice && (it.since == 0 || it.since > job.since);
-        let has_some = self.slices.has(job.slice);
-        let at = has_some.then(|| self.jobs.iter().position(is_later)).flatten();
+        let mut at = self.jobs.len();
+        if self.slices.has(job.slice) {
+            let of_slice = self.jobs.iter().enumerate().rev();
+            for (place, it) in of_slice.filter(|(_, it)| it.slice == job.slice) {
+                if it.since > 0 && it.since < job.since {
+                    break;
+                }
+                at = place;
+            }
+        }
         self.counts(&job);
-        self.jobs.insert(at.unwrap_or(self.jobs.len()), job);
+        self.jobs.insert(at, job);
     }
 
     fn counts(&mut self, job: &Job) {

@@ -156,9 +156,9 @@ mod tests {
     fn what_takes_longer_than_copying_by_more_than_a_half_fails() {
         let copied = |bytes, seconds| Copied { bytes, seconds };
         let moves = copied(1e8, 1.0);
-        assert_eq!(judge(moves, copied(4e8, 6.0), &[]).verdict, Verdict::Pass);
+        assert_eq!(judge(moves, copied(4e8, 5.9), &[]).verdict, Verdict::Pass);
         assert_eq!(judge(moves, copied(4e8, 6.1), &[]).verdict, Verdict::Fail);
-        assert_eq!(judge(moves, copied(4e8, 6.0), &[Ended::Refused]).verdict, Verdict::Fail);
+        assert_eq!(judge(moves, copied(4e8, 5.9), &[Ended::Refused]).verdict, Verdict::Fail);
         assert_eq!(judge(moves, Copied::default(), &[]).verdict, Verdict::Fail, "none was made");
     }
 }
