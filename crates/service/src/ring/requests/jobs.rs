@@ -460,8 +460,8 @@ impl Jobs {
         self.finish_gated();
     }
 
-    /// Takes back what was sent after what other cells have refused: they refuse it, too. Should one
-    /// of them have executed it even so, its id says that.
+    /// Takes back what was sent after what other cells have refused: they refuse it, too. Should
+    /// one of them have executed it even so, its id says that.
     fn take_back(&mut self) {
         let refused = std::mem::take(&mut self.refused);
         for (cell, job) in self.asked.take_later(&refused) {
