@@ -27,7 +27,8 @@ pub const CLAIMS: &[Claim] = &[Claim::new(
 
 /// How much longer it may take than copying.
 const TIMES_MAX: f64 = 1.5;
-const MEMORY_MIB: u64 = 1024;
+/// Room for twice that: after moves one cell may have copies of more than others.
+const MEMORY_MIB: u64 = 2048;
 /// Items that are stored: with their copies some 400 MB for each cell.
 const ITEMS: u64 = 3_000_000;
 /// Moves by which copying is timed, in the quick and the full form.
