@@ -309,7 +309,7 @@ impl RingWorker {
             }
             return;
         }
-        let asked = executor.read(text).map(|(_, slice)| slice);
+        let slice = executor.read(text).map(|(_, slice)| slice);
         let mut reply = std::mem::take(&mut self.composed);
         match is_new && as_copy::answer(executor, text, age_ms, &mut reply) {
             true => write_reply(id, map_version, reply.bytes_mut(), out.bytes_mut()),
@@ -317,7 +317,7 @@ impl RingWorker {
                 let (verdict, text) = (Verdict::NotOwner, &NotNow::NotLed.text()[..]);
                 let (id, again) = id;
                 // What follows a read that only the primary may answer waits for it.
-                refuses(link, asked.filter(|_| age_ms == 0));
+                link.refuses(slice.filter(|_| age_ms == 0));
                 Frame::Reply { id, again, verdict, map_version, text }.encode(out.bytes_mut());
             }
         }
@@ -337,7 +337,7 @@ impl RingWorker {
         let (id, again, executor) = (tag.id, tag.again, &mut self.jobs.executor);
         let map_version = executor.version();
         let mut refuse = |link: &mut Link, slice, verdict, why: NotNow| {
-            refuses(link, slice);
+            link.refuses(slice);
             let text = &why.text();
             Frame::Reply { id, again, verdict, map_version, text }.encode(out);
         };
@@ -414,7 +414,7 @@ impl RingWorker {
         let RequestTag { id, again, .. } = question.tag;
         let (verdict, map_version) = (Verdict::NotOwner, self.jobs.executor.version());
         let text = &NotNow::Crowded.text();
-        refuses(link, Some(slice));
+        link.refuses(Some(slice));
         Frame::Reply { id, again, verdict, map_version, text }.encode(out);
     }
 
@@ -446,14 +446,6 @@ impl RingWorker {
     /// Something is wrong with the link to `cell`.
     pub(super) fn notes(&self, cell: CellId, what: &dyn std::fmt::Display) {
         self.ring().find(Finding::Broken { cell, what: what.to_string() });
-    }
-}
-
-/// Counts that a request of `link` about `slice` is refused, and is to be asked again.
-fn refuses(link: &mut Link, slice: Option<SliceId>) {
-    match slice.filter(|_| link.features & peer::KEEPS_ORDER != 0) {
-        Some(slice) => link.refusals.add_about(slice),
-        None => link.refusals.add(),
     }
 }
 

@@ -15,8 +15,8 @@ use super::refusals::Refusals;
 use super::stream_in::StreamIn;
 use super::waiting::{Waiting, WaitingReplies};
 use crate::ring::cell::AHEAD;
-use base::Now;
-use peer::{Acceptor, Connector, Decoder, Frame, Purpose, Session as Agreed};
+use base::{Now, SliceId};
+use peer::{Acceptor, Connector, Decoder, Frame, KEEPS_ORDER, Purpose, Session as Agreed};
 use ring::CellId;
 use session::{
     ConnId, Connection, Context, Flow, Handler, Passed, Reply, Resources, Span, Ticket, Waited,
@@ -152,6 +152,15 @@ impl Link {
     pub(crate) fn end(&mut self) {
         self.kind = Kind::Over;
         self.waiting.clear();
+    }
+
+    /// One of its requests is refused, and is to be asked again: also what follows about its
+    /// `slice`, if there is one, where the other cell takes that back.
+    pub(crate) fn refuses(&mut self, slice: Option<SliceId>) {
+        match slice.filter(|_| self.features & KEEPS_ORDER != 0) {
+            Some(slice) => self.refusals.add_about(slice),
+            None => self.refusals.add(),
+        }
     }
 
     /// Keeps the reply `frame` until its log has passed.

@@ -75,8 +75,8 @@ pub(crate) struct Jobs {
     /// Those of these that other cells have refused, with all that was sent after them, which is
     /// not taken back yet.
     refused: Refused,
-    /// The map by which `asked` was sent.
-    asked_by: u64,
+    /// The version of the map by which `asked` was sent.
+    sent_by: u64,
     /// When those of them are begun again that wait for what lies below, unless a lookup ends
     /// before.
     below_at_ns: u64,
@@ -104,7 +104,7 @@ impl Jobs {
             from_copies: FromCopies::default(),
             again: Later::default(),
             refused: Refused::new(),
-            asked_by: 0,
+            sent_by: 0,
             below_at_ns: u64::MAX,
             lent: LentJobs::default(),
             finishing,
@@ -200,6 +200,7 @@ impl Jobs {
     /// was composed already: then a little later. What is composed must leave meanwhile.
     pub(crate) fn begin_parts(&mut self, number: u64) {
         self.executor.begin(self.executor.now);
+        self.begun();
         let composed_max = self.finishing.composed + COMPOSED_BYTES_MAX;
         while self.finishing.composed < composed_max {
             let Some((origin, what, part)) = self.finishing.begin_part(number) else { return };
@@ -545,14 +546,14 @@ impl Jobs {
     /// comes first.
     #[inline]
     pub(crate) fn begun(&mut self) {
-        if self.asked_by != self.executor.version() {
+        if self.sent_by != self.executor.version() {
             self.ask_others();
         }
     }
 
     /// Begins again what other cells lead no more than those that have it.
     pub(crate) fn ask_others(&mut self) {
-        self.asked_by = self.executor.version();
+        self.sent_by = self.executor.version();
         let executor = &self.executor;
         let has_moved = |cell, job: &Job| {
             if job.is_at_copy {
@@ -649,7 +650,7 @@ impl Jobs {
     }
 
     /// The id of `job` is not known any more. If nothing of it can have been executed, it is asked
-    /// with another one.
+    /// with another one. `keep` puts it where it belongs among those that are begun again.
     fn forgotten(&mut self, job: Job, keep: impl FnOnce(&mut Later, Job)) {
         match job.is_in_doubt {
             true => self.finish(job.origin, &in_doubt(FORGOTTEN)),

@@ -181,6 +181,56 @@ fn what_was_sent_after_a_refused_request_is_asked_again_after_it() {
     }
 }
 
+/// It gets another id, later than those of the changes that follow it: so they get others, too.
+#[test]
+fn what_follows_a_forgotten_change_gets_another_id_after_it() {
+    let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+    // The second is refused before or after all is begun again.
+    for answers_second in [true, false] {
+        let (mut jobs, slice) = jobs();
+        let due_ns = jobs.due_ns();
+        for text in ["one\r\n", "two\r\n"] {
+            let what = (text.as_bytes().to_vec(), slice);
+            jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::ById, due_ns));
+        }
+        assert!(jobs.peers.connected(OTHER, conn));
+        assert!(jobs.peers.opened((OTHER, 1), (conn, peer::KEEPS_ORDER), NOW.mono_ns));
+        assert_eq!(sent(&mut jobs), ["one 0", "two 0"]);
+        jobs.answered(OTHER, (1, 0), (Verdict::Forgotten, 0), b"");
+        if answers_second {
+            jobs.answered(OTHER, (2, 0), (Verdict::NotOwner, 0), &NotNow::NoRoom.text());
+        }
+        jobs.tend();
+        let knows = if answers_second { "knows of 2" } else { "knows of 1" };
+        assert_eq!(sent(&mut jobs), [knows, "one 0", "two 0"], "asked for the first time");
+    }
+}
+
+/// Also where a client has asked before the mail about the map is read.
+#[test]
+fn what_was_asked_by_the_map_of_before_comes_before_what_comes_now() {
+    let (mut jobs, slice) = jobs();
+    let due_ns = jobs.due_ns();
+    let ask = |jobs: &mut Jobs, text: &[u8]| {
+        jobs.dispatch(Job::new(Origin::Nobody, (text.to_vec(), slice), Repeat::ById, due_ns));
+    };
+    jobs.begun();
+    ask(&mut jobs, b"one\r\n");
+    assert_eq!((jobs.asked.len(), jobs.again.len()), (1, 0));
+    let mut newer = Map::clone(&formed(2));
+    newer.version += 1;
+    newer.ranges.iter_mut().for_each(|range| range.primary = CellId(1));
+    let ring = jobs.executor.ring.clone();
+    Keeper::new(ring, formed(2), NOW).adopt(Arc::new(newer), BTreeMap::new(), NOW);
+    jobs.executor.routes = None;
+    jobs.executor.begin(NOW);
+    jobs.begun();
+    ask(&mut jobs, b"two\r\n");
+    assert_eq!(jobs.asked.len(), 0);
+    let texts: Vec<_> = std::iter::from_fn(|| jobs.again.pop()).map(|job| job.text).collect();
+    assert_eq!(texts, [b"one\r\n", b"two\r\n"]);
+}
+
 /// What waits was to be sent later than what comes back.
 #[test]
 fn what_comes_back_from_a_broken_link_comes_before_what_was_never_sent() {

@@ -65,10 +65,8 @@ impl Changes {
 
     /// Whether something was made for `slice` that was asked for after `id`.
     pub(crate) fn is_overtaken(&self, id: u64, slice: SliceId) -> bool {
-        let later = self.outcomes.iter().rev().take_while(|(later, ..)| *later > id);
-        later
-            .into_iter()
-            .any(|(_, of, outcome)| *of == slice && matches!(outcome, Outcome::Made(_)))
+        let mut later = self.outcomes.iter().rev().take_while(|(later, ..)| *later > id);
+        later.any(|(_, of, outcome)| *of == slice && matches!(outcome, Outcome::Made(_)))
     }
 
     /// The place of `id`, or where it would be.
