@@ -11,10 +11,10 @@ use std::ops::AddAssign;
 use anyhow::{Context, Result};
 
 use super::cells::order_for;
-use super::restarting::{CELLS, RESTART_MAX, clients, five, while_clients_go_on};
+use super::restarting::{CELLS, RESTART_MAX, clients, five, missed, while_clients_go_on};
 use crate::claim::{Claim, Measured};
 use crate::claims::ring::memory::store;
-use crate::instruments::{Client, Ended, LoadClient, RangeOf, Ring, RingMap};
+use crate::instruments::{Client, Ended, RangeOf, Ring, RingMap};
 use crate::lab::Lab;
 
 /// The claims of this theme.
@@ -87,16 +87,6 @@ fn restart(lab: &Lab) -> Result<Measured> {
     wrong.extend(missed(&ring, &clients)?);
     ring.stop()?;
     Ok(judge(moves, restarts, &wrong))
-}
-
-/// What the keys of the clients are found to be that is not as it should be.
-fn missed(ring: &Ring, clients: &[LoadClient]) -> Result<Vec<Ended>> {
-    let mut wrong = Vec::new();
-    for client in clients {
-        let found = client.check(ring.cells()[0].address)?;
-        wrong.extend(found.into_iter().filter(|ended| *ended != Ended::Well));
-    }
-    Ok(wrong)
 }
 
 /// The map once each range has its copies, and the bytes of items of one slice.
