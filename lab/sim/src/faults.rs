@@ -107,6 +107,10 @@ pub const KINDS: [Kind; 21] = [
 /// The longest time without new faults before other kinds come.
 const REST_NS: u64 = 5_000_000_000;
 
+/// Of 1,000 faults that come because a step of an operation has begun, how many are of any kind:
+/// where all cells end again and again, few operations come that far.
+const ANY_KIND_PER_MILLE: u64 = 500;
+
 /// How to end a fault.
 enum Mend {
     Unblock(Vec<(usize, usize)>),
@@ -188,13 +192,21 @@ impl Faults {
         Some(kind)
     }
 
-    /// One more fault comes. Returns which kind it is of.
+    /// One more fault comes, in some cases of a kind that the run does not have. Returns which kind
+    /// it is of.
     pub(crate) fn interrupt(&mut self, cells: &mut Cells, scene: &mut Scene) -> Option<Kind> {
-        (!self.is_over).then(|| self.any(cells, scene))
+        let is_any = scene.dice.per_mille(ANY_KIND_PER_MILLE);
+        let kinds = if is_any { &self.all } else { &self.kinds };
+        let kind = kinds[scene.dice.index(kinds.len())];
+        (!self.is_over).then(|| self.comes(kind, cells, scene))
     }
 
     fn any(&mut self, cells: &mut Cells, scene: &mut Scene) -> Kind {
         let kind = self.kinds[scene.dice.index(self.kinds.len())];
+        self.comes(kind, cells, scene)
+    }
+
+    fn comes(&mut self, kind: Kind, cells: &mut Cells, scene: &mut Scene) -> Kind {
         *self.counts.entry(kind).or_default() += 1;
         scene.note("fault", &[kind as u64]);
         scene.say(|| format!("fault: {kind:?}"));

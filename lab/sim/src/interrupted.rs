@@ -73,6 +73,8 @@ const LANE: u64 = 3;
 /// Of 1,000 short steps during how many a fault is to come, and of 1,000 others.
 const SHORT_PER_MILLE: u64 = 900;
 const OTHERS_PER_MILLE: u64 = 100;
+/// How many faults are to come during a short step that is rare.
+const RARE: u64 = 3;
 /// How long after the beginning of a step.
 const DELAY_NS: [u64; 2] = [20_000, 4_000_000];
 
@@ -98,12 +100,16 @@ impl Interrupting {
         self.version = map.version;
         let before = std::mem::replace(&mut self.under_way, under_way(map));
         for step in self.under_way.difference(&before) {
-            use Step::{Divides, HandsOver, Replaces, Unites};
-            let is_short = matches!(step, HandsOver | Replaces | Divides | Unites);
-            let cases = if is_short { SHORT_PER_MILLE } else { OTHERS_PER_MILLE };
-            if self.dice.per_mille(cases) {
-                let delay_ns = self.dice.duration(DELAY_NS[0], DELAY_NS[1]);
-                scene.after(delay_ns, Event::Interrupt);
+            let (faults, per_mille) = match step {
+                Step::Replaces | Step::Divides | Step::Unites => (RARE, SHORT_PER_MILLE),
+                Step::HandsOver => (1, SHORT_PER_MILLE),
+                _ => (1, OTHERS_PER_MILLE),
+            };
+            for _ in 0..faults {
+                if self.dice.per_mille(per_mille) {
+                    let delay_ns = self.dice.duration(DELAY_NS[0], DELAY_NS[1]);
+                    scene.after(delay_ns, Event::Interrupt);
+                }
             }
         }
     }

@@ -30,12 +30,14 @@ const ROW_MAX: usize = 32 << 10;
 /// A request, and the cell that has it.
 type Asked = (CellId, Job);
 
-/// By cell and slice, the first request that was refused, and is to be asked again.
-pub(crate) type Refused = HashMap<(CellId, SliceId), Refusal>;
+/// By slice, the first request that was refused.
+pub(crate) type Refused = HashMap<SliceId, Refusal>;
 
 /// A request that was refused.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusal {
+    /// The cell that has refused it.
+    pub(crate) cell: CellId,
     /// Its number among all that were sent.
     pub(crate) sent: u64,
     /// Whether it gets another id. Those that follow it need later ones then.
@@ -283,13 +285,13 @@ impl AskedJobs {
 
     /// Takes those that a cell has as their primary, and that were sent after one about the same
     /// slice which it has `refused`. All that is asked is looked at only where there are some.
-    pub(crate) fn take_later(&mut self, refused: &Refused) -> Vec<Asked> {
-        if refused.keys().all(|(_, slice)| self.of_slices[slice.index()] == 0) {
+    pub(crate) fn take_later(&mut self, refused: &Refused) -> Vec<Job> {
+        if refused.keys().all(|slice| self.of_slices[slice.index()] == 0) {
             return Vec::new();
         }
-        self.extract(|cell, job| {
-            let sent = refused.get(&(cell, job.slice)).map(|refusal| refusal.sent);
-            !job.is_at_copy && sent.is_some_and(|sent| job.sent > sent)
+        self.take_if(|cell, job| {
+            let first = refused.get(&job.slice).filter(|first| first.cell == cell);
+            !job.is_at_copy && first.is_some_and(|first| job.sent > first.sent)
         })
     }
 

@@ -72,8 +72,8 @@ pub(crate) struct Jobs {
     pub(super) from_copies: FromCopies,
     /// Those that could not be sent or executed.
     again: Later,
-    /// Those of these that other cells have refused, with all that was sent after them, which is
-    /// not taken back yet.
+    /// What other cells have refused, with all that was sent after it, which is not taken back
+    /// yet.
     refused: Refused,
     /// The version of the map by which `asked` was sent.
     sent_by: u64,
@@ -218,10 +218,10 @@ impl Jobs {
         self.executor.ring.has_links(self.executor.worker)
     }
 
-    /// Whether a job about `slice` is kept for later, or lent.
+    /// Whether a job about `slice` is kept for later, or lent, or is to be taken back.
     #[inline]
     pub(crate) fn is_kept(&self, slice: SliceId) -> bool {
-        self.lent.has(slice) || self.again.has(slice)
+        self.lent.has(slice) || self.again.has(slice) || self.refused.contains_key(&slice)
     }
 
     /// Begins `job`, of whose slice none is kept, at a worker with links.
@@ -454,6 +454,7 @@ impl Jobs {
 
     /// Begins again what could not be done before, and ends what must end now.
     pub(crate) fn tend(&mut self) {
+        self.take_back();
         if self.again.begins(self.executor.version(), self.now_ns()) {
             self.begin_again();
         }
@@ -464,9 +465,12 @@ impl Jobs {
     /// Takes back what was sent after what other cells have refused: they refuse it, too. Should
     /// one of them have executed it even so, its id says that.
     fn take_back(&mut self) {
+        if self.refused.is_empty() {
+            return;
+        }
         let refused = std::mem::take(&mut self.refused);
-        for (cell, job) in self.asked.take_later(&refused) {
-            let renews = refused.get(&(cell, job.slice)).is_some_and(|first| first.renews);
+        for job in self.asked.take_later(&refused) {
+            let renews = refused.get(&job.slice).is_some_and(|first| first.renews);
             self.again.insert(match renews && !job.is_in_doubt {
                 true => job.without_id(),
                 false => job.doubted(),
@@ -475,7 +479,6 @@ impl Jobs {
     }
 
     fn begin_again(&mut self) {
-        self.take_back();
         let (now_ns, map_version) = (self.now_ns(), self.executor.version());
         // By slice, why the first of its jobs is not executed, and how long it rests: those after
         // it wait for that.
@@ -503,7 +506,7 @@ impl Jobs {
 
     /// Whether some wait for time to pass.
     pub(crate) fn has_to_tend(&self) -> bool {
-        !self.again.waits_below() || self.finishing.has_gated()
+        !self.again.waits_below() || self.finishing.has_gated() || !self.refused.is_empty()
     }
 
     /// When those are begun again that wait for what lies below, if no lookup ends before.
@@ -677,7 +680,7 @@ impl Jobs {
         }
         self.from_copies.sees(version);
         let (slice, sent) = (job.slice, job.sent);
-        let first = self.refused.get(&(cell, slice)).copied();
+        let first = self.refused.get(&slice).filter(|first| first.cell == cell).copied();
         match verdict {
             Verdict::Done => {
                 self.finish(job.origin, text);
@@ -706,8 +709,11 @@ impl Jobs {
             }
         }
         if refuses_later {
+            if first.is_none() && self.refused.contains_key(&slice) {
+                self.take_back();
+            }
             let renews = verdict == Verdict::Forgotten;
-            self.refused.entry((cell, slice)).or_insert(Refusal { sent, renews });
+            self.refused.entry(slice).or_insert(Refusal { cell, sent, renews });
         }
     }
 

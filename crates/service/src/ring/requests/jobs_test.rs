@@ -206,6 +206,48 @@ fn what_follows_a_forgotten_change_gets_another_id_after_it() {
     }
 }
 
+/// One that may have been executed ends in doubt where it is forgotten, and is not asked again.
+#[test]
+fn what_is_asked_after_a_forgotten_change_is_not_taken_back() {
+    let conn = |index| ConnId { worker: WorkerId(0), index, generation: 0 };
+    // The third is asked before or after that is dealt with.
+    for is_early in [true, false] {
+        let (mut jobs, slice) = jobs();
+        let due_ns = jobs.due_ns();
+        let ask = |jobs: &mut Jobs, text: &str| {
+            let what = (text.as_bytes().to_vec(), slice);
+            jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::ById, due_ns));
+        };
+        let connects = |jobs: &mut Jobs, index| {
+            let opened = (conn(index), peer::KEEPS_ORDER);
+            assert!(jobs.peers.connected(OTHER, conn(index)));
+            assert!(jobs.peers.opened((OTHER, 1), opened, NOW.mono_ns));
+        };
+        ask(&mut jobs, "one\r\n");
+        connects(&mut jobs, 0);
+        assert_eq!(sent(&mut jobs), ["one 0"]);
+        jobs.lost(OTHER, Some(conn(0)));
+        jobs.executor.now.mono_ns += 500_000_000;
+        jobs.tend();
+        connects(&mut jobs, 1);
+        ask(&mut jobs, "two\r\n");
+        assert_eq!(sent(&mut jobs), ["one 1", "two 0"]);
+        jobs.answered(OTHER, (1, 1), (Verdict::Forgotten, 0), b"");
+        if is_early {
+            ask(&mut jobs, "three\r\n");
+        }
+        assert!(jobs.has_to_tend());
+        jobs.tend();
+        if !is_early {
+            ask(&mut jobs, "three\r\n");
+        }
+        assert_eq!(sent(&mut jobs), ["knows of 1", "two 0", "three 0"]);
+        jobs.executor.now.mono_ns += 500_000_000;
+        jobs.tend();
+        assert_eq!(sent(&mut jobs), [""; 0], "nothing is sent twice");
+    }
+}
+
 /// Also where a client has asked before the mail about the map is read.
 #[test]
 fn what_was_asked_by_the_map_of_before_comes_before_what_comes_now() {
