@@ -22,7 +22,7 @@ const NEWEST: [u32; 3] = [1, 6, 40];
 /// Longest a server may take to print its version.
 const VERSION_MAX: Duration = Duration::from_secs(20);
 /// Where measurements leave their files, below the root.
-const FOLDER: &str = "target/prove";
+pub const FOLDER: &str = "target/prove";
 
 /// What may be given by hand.
 #[derive(Clone, Debug, Default)]

@@ -47,7 +47,13 @@ pub struct CtlArgs {
 #[derive(Debug, Subcommand)]
 enum CtlCommand {
     /// Draw the ring, and show each cell and what is wrong
+    ///
+    /// Example: volvox ctl ring --wait 60
     Ring {
+        /// Wait until each cell answers, each range has its copies, and nothing is under way; the
+        /// exit code is 1 if that is not so by then
+        #[arg(long, value_name = "SECONDS", value_parser = seconds, conflicts_with = "watch")]
+        wait: Option<Duration>,
         /// Show it again and again
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         watch: Option<Duration>,
@@ -321,7 +327,8 @@ impl From<CtlArgs> for Wanted {
     fn from(args: CtlArgs) -> Self {
         let CtlArgs { command, server, timeout, json } = args;
         let question = match command {
-            CtlCommand::Ring { watch } => Question::Ring { every: watch },
+            CtlCommand::Ring { wait: Some(wait), .. } => Question::RingAtRest { wait },
+            CtlCommand::Ring { watch, .. } => Question::Ring { every: watch },
             CtlCommand::WhoHas { keys, hex } => Question::WhoHas { keys, are_hex: hex },
             CtlCommand::Keys { prefix, limit } => Question::Keys { prefix, limit },
             CtlCommand::Stop { cell, yes } => Question::Stop { cell, is_certain: yes },

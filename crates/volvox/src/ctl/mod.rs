@@ -105,6 +105,11 @@ fn answer(wanted: &Wanted, style: Style, out: &mut dyn Write) -> Result<u8, Box<
             let clears = style.clears && !wanted.json;
             watch(*every, clears, out, |out| Ok(ring::print(&take()?, wanted.json, style, out)?))?;
         }
+        Question::RingAtRest { wait } => {
+            let (survey, is_at_rest) = ring::await_rest(take, *wait)?;
+            ring::print(&survey, wanted.json, style, out)?;
+            return Ok(u8::from(!is_at_rest));
+        }
         Question::WhoHas { keys, are_hex } => {
             return who_has::print(&take()?, (keys, *are_hex), wanted, style, out);
         }

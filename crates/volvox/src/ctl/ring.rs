@@ -1,7 +1,10 @@
 //! `ctl ring`: the picture of the ring, the table of its cells, and what is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error;
 use std::io::{self, Write};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -16,6 +19,8 @@ use super::time::{date, span};
 
 /// A clock that is further from the time of the ring is wrong.
 const CLOCK_WRONG_S: u64 = 2;
+/// How often a ring is asked whether it is at rest.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Prints what there is.
 pub(super) fn print(
@@ -36,6 +41,42 @@ pub(super) fn print(
         writeln!(out, "{}", style.paint(tone, &line))?;
     }
     Ok(())
+}
+
+/// Asks the ring again until it is at rest, for at most `wait`. Returns what it was at last, and
+/// whether it is at rest.
+///
+/// # Errors
+/// Why no cell has answered the last time.
+pub(super) fn await_rest(
+    take: impl Fn() -> Result<Survey, Box<dyn Error>>,
+    wait: Duration,
+) -> Result<(Survey, bool), Box<dyn Error>> {
+    let begin = Instant::now();
+    loop {
+        let taken = take();
+        let is_at_rest = taken.as_ref().is_ok_and(is_at_rest);
+        if is_at_rest || begin.elapsed() >= wait {
+            return Ok((taken?, is_at_rest));
+        }
+        sleep(LOOK.min(wait.saturating_sub(begin.elapsed())));
+    }
+}
+
+/// Whether each cell answers by the same map and is heard by all others, each range is served and
+/// has its copies, and nothing is under way.
+fn is_at_rest(survey: &Survey) -> bool {
+    let map = &survey.map;
+    let is_well = |answer: &Answer| {
+        let serves = answer.map.ranges.iter().all(|range| range.serves != Some(false));
+        answer.map.version == map.version && serves && not_heard(answer).next().is_none()
+    };
+    let waits = map.ranges.iter().any(|range| range.waits_for_operator);
+    survey.cells.values().all(|asked| asked.answer.as_ref().is_ok_and(is_well))
+        && !map.ranges.is_empty()
+        && !waits
+        && map.short().next().is_none()
+        && operations(map).is_empty()
 }
 
 /// What a cell is.

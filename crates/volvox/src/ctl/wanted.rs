@@ -117,6 +117,11 @@ pub enum Question {
         /// Again after this time, until it is stopped.
         every: Option<Duration>,
     },
+    /// The same, once nothing is wrong and nothing is under way.
+    RingAtRest {
+        /// How long that is waited for.
+        wait: Duration,
+    },
     /// Which cells hold these keys.
     WhoHas {
         /// The keys.

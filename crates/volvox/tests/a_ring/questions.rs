@@ -128,12 +128,16 @@ fn a_cell_is_stopped_and_the_others_have_everything() {
     let ring = Ring::start_with("ctl-stop", CELLS, &["--stay-ended"], &["--allow-shutdown"]);
     store(&ring);
     let before = whole(&ring, 0);
+    let (code, text) = ctl(&ring, 0, &["ring", "--wait", "30", "--timeout", "30"]);
+    assert_eq!(code, 0, "{text}");
     let cells = before["cells"].as_array().expect("a list");
     let first = json!(ring.clients[0].to_string());
     let other = cells.iter().find(|cell| cell["clients"] != first).expect("there are others");
     let other = other["cell"].to_string();
     let (code, text) = ctl(&ring, 0, &["stop", &other]);
     assert_eq!((code, text), (0, format!("cell {other} has ended; every range has its copies\n")));
+    let (code, text) = ctl(&ring, 0, &["ring", "--wait", "0.1"]);
+    assert!(code == 1 && text.contains(&format!("cell {other} does not answer")), "{text}");
     for (cell, reason) in [(&*other, "does not answer: connection refused"), ("99", "has none")] {
         let refused = ctl_fails(&ring, &["stop", cell, "--yes"]);
         assert!(refused.contains(reason), "{refused}");

@@ -4,19 +4,23 @@
 //! and under the sanitizers. The engine is also broken on purpose, to prove that its tests fail
 //! then. Every kind of build has a folder of its own, so none discards what another built.
 
+use std::fs;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 use crate::claim::{Claim, Measured};
-use crate::lab::Lab;
+use crate::lab::{FOLDER, Lab};
+use measure::exec::{Exec, Said, tail};
+use measure::repo::Repo;
 use measure::tools::{self, Missing};
-use measure::{exec::Exec, repo::Repo};
 
 /// Longest one run of tests may take, building included.
 const RUN_MAX: Duration = Duration::from_secs(1800);
 /// Longest the quick questions may take.
 const PROBE_MAX: Duration = Duration::from_secs(60);
+/// Longest part of a command in the name of the file with its output.
+const NAME_MAX: usize = 80;
 /// Runs of the model test, each with a pool, a range of values and a seed of its own.
 const MODEL_RUNS: u64 = 48;
 /// Random operations compared with the model, in millions, and in the full form.
@@ -57,13 +61,35 @@ pub(super) fn all(lab: &Lab, held: String, runs: Vec<Exec>, run_max: Duration) -
     let count = runs.len();
     for run in runs {
         lab.detail(&run.to_string());
-        if let Err(error) = run.cwd(lab.repo().root()).capture(run_max) {
+        if let Err(error) = carry_out(lab, &run.cwd(lab.repo().root()), run_max) {
             details.push(format!("{error:#}"));
         }
     }
     let text = if details.is_empty() { held } else { format!("{} failed", details.len()) };
     let share = (count - details.len()) as f64 / count as f64;
     Ok(Measured::new(text, share, details.is_empty()).with_details(details))
+}
+
+/// Runs a command. Where it fails, all that it has printed is kept in a file, which is named.
+fn carry_out(lab: &Lab, run: &Exec, run_max: Duration) -> Result<()> {
+    let Said { status, output, complaints } = run.said(run_max)?;
+    if status.success() {
+        return Ok(());
+    }
+    let text = format!("{output}\n{complaints}");
+    let file = format!("failed-{}.log", kept_name(&run.to_string()));
+    fs::create_dir_all(lab.folder())?;
+    fs::write(lab.folder().join(&file), &text)?;
+    bail!("`{run}` ended with {status}, all of it is in {FOLDER}/{file}:\n{}", tail(&text));
+}
+
+/// The words of a command from its program's name on, as a part of a file's name.
+fn kept_name(command: &str) -> String {
+    let (program, rest) = command.split_once(' ').unwrap_or((command, ""));
+    let program = program.rsplit('/').next().unwrap_or(program);
+    let words = [program, rest].join(" ");
+    let words = words.split(|it: char| !it.is_ascii_alphanumeric()).filter(|it| !it.is_empty());
+    words.collect::<Vec<_>>().join("-").chars().take(NAME_MAX).collect()
 }
 
 /// `cargo test` of some test targets of one package.
@@ -151,4 +177,16 @@ fn breakages(lab: &Lab) -> Result<Measured> {
     }
     let runs = BREAKAGES.iter().map(|name| run.clone().args(["--only", name])).collect();
     all(lab, format!("{} of them, each is caught", BREAKAGES.len()), runs, RUN_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_named_after_a_command() {
+        assert_eq!(kept_name("/a/b/run.sh --histories 10 --moves"), "run-sh-histories-10-moves");
+        assert_eq!(kept_name("python3 /a/run.py --only x"), "python3-a-run-py-only-x");
+        assert_eq!(kept_name("true"), "true");
+    }
 }
