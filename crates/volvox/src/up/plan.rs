@@ -5,6 +5,7 @@ use std::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::ops::Range;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,12 @@ use super::wanted::Wanted;
 
 /// Bytes of a secret, before they are written as text.
 const SECRET_BYTES: usize = 32;
+
+/// Ports for other cells, below those that Linux gives to clients.
+const PORTS: Range<u16> = 16_384..32_768;
+
+/// At how many ports of these rings begin to look, and how far they are apart.
+const APART: (u32, u32) = (256, 64);
 
 /// One cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,14 +159,25 @@ fn ports(path: &Path, cells: u16) -> Result<Vec<[u16; 2]>, Box<dyn Error>> {
         }
         return Ok(kept);
     }
-    // All at once, so that none is given twice.
-    let free = (0..cells * 2).map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
-    let free: Vec<_> = free.collect::<Result<_, _>>()?;
-    let ports = free.iter().map(|it| it.local_addr().map(|at| at.port()));
-    let ports: Vec<_> = ports.collect::<Result<_, _>>()?;
-    let ports: Vec<_> = ports.as_chunks().0.to_vec();
+    let ports: Vec<_> = free_ports(cells * 2)?.as_chunks().0.to_vec();
     fs::write(path, serde_json::to_string(&ports)?).map_err(|error| format!("{shown}: {error}"))?;
     Ok(ports)
+}
+
+/// Ports of which none is used. Those are tried first that the system gives no client: a cell that
+/// starts again could find one of the others taken.
+fn free_ports(count: u16) -> std::io::Result<Vec<u16>> {
+    // Rings that are started at the same time begin at different ones.
+    let first = PORTS.start + (std::process::id() % APART.0 * APART.1) as u16;
+    let tried = (first..PORTS.end).chain(PORTS.start..first);
+    let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+    let mut listeners: Vec<_> =
+        tried.filter_map(|port| bind(port).ok()).take(count.into()).collect();
+    // All at once, so that none is given twice.
+    while listeners.len() < count.into() {
+        listeners.push(bind(0)?);
+    }
+    listeners.iter().map(|it| it.local_addr().map(|at| at.port())).collect()
 }
 
 #[cfg(test)]
@@ -186,6 +204,7 @@ mod tests {
         let directory = scratch.path("ring");
         let make = || Plan::make(&wanted(&directory, 3)).expect("it can be written");
         let (first, secret) = (make(), fs::read(directory.join("secret")).expect("a secret"));
+        assert!(first.cells.iter().all(|it| PORTS.contains(&it.control.port())), "many are free");
         let again = make();
         assert_eq!(first.cells, again.cells);
         assert_eq!(fs::read(directory.join("secret")).expect("a secret"), secret);
