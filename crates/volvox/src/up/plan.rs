@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -15,10 +15,10 @@ use super::wanted::Wanted;
 const SECRET_BYTES: usize = 32;
 
 /// Ports for other cells, below those that Linux gives to clients.
-const PORTS: Range<u16> = 16_384..32_768;
+const PORTS: Range<u16> = 23_552..29_952;
 
 /// At how many ports of these rings begin to look, and how far they are apart.
-const APART: (u32, u32) = (256, 64);
+const APART: (u32, u32) = (100, 64);
 
 /// One cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,9 +52,10 @@ impl Plan {
         fs::create_dir_all(&directory).map_err(refused)?;
         write_secret(&directory.join("secret")).map_err(refused)?;
         let (count, spares) = (wanted.cells + wanted.spares, wanted.spares);
-        let ports = ports(&directory.join("ports"), count)?;
         let last = wanted.port.checked_add(count - 1);
-        last.ok_or_else(|| format!("--port {}: there are too few ports above it", wanted.port))?;
+        let too_few = || format!("--port {}: there are too few ports above it", wanted.port);
+        let of_clients = wanted.port..=last.ok_or_else(too_few)?;
+        let ports = ports(&directory.join("ports"), count, &of_clients)?;
         let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let cells = ports.into_iter().zip(0..).map(|([control, links], at)| CellPlan {
             number: at + 1,
@@ -140,7 +141,11 @@ fn write_secret(path: &Path) -> std::io::Result<()> {
 
 /// The ports of each cell for other cells: those that the directory has, or free ones, which it
 /// keeps then.
-fn ports(path: &Path, cells: u16) -> Result<Vec<[u16; 2]>, Box<dyn Error>> {
+fn ports(
+    path: &Path,
+    cells: u16,
+    of_clients: &RangeInclusive<u16>,
+) -> Result<Vec<[u16; 2]>, Box<dyn Error>> {
     let shown = path.display();
     if let Ok(text) = fs::read_to_string(path) {
         let kept: Vec<[u16; 2]> =
@@ -159,17 +164,17 @@ fn ports(path: &Path, cells: u16) -> Result<Vec<[u16; 2]>, Box<dyn Error>> {
         }
         return Ok(kept);
     }
-    let ports: Vec<_> = free_ports(cells * 2)?.as_chunks().0.to_vec();
+    let ports: Vec<_> = free_ports(cells * 2, of_clients)?.as_chunks().0.to_vec();
     fs::write(path, serde_json::to_string(&ports)?).map_err(|error| format!("{shown}: {error}"))?;
     Ok(ports)
 }
 
-/// Ports of which none is used. Those are tried first that the system gives no client: a cell that
-/// starts again could find one of the others taken.
-fn free_ports(count: u16) -> std::io::Result<Vec<u16>> {
+/// Ports of which none is used, all `but` these. Those are tried first that the system gives to no
+/// client: a cell that starts again could find one of the others taken.
+fn free_ports(count: u16, but: &RangeInclusive<u16>) -> std::io::Result<Vec<u16>> {
     // Rings that are started at the same time begin at different ones.
     let first = PORTS.start + (std::process::id() % APART.0 * APART.1) as u16;
-    let tried = (first..PORTS.end).chain(PORTS.start..first);
+    let tried = (first..PORTS.end).chain(PORTS.start..first).filter(|port| !but.contains(port));
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
     let mut listeners: Vec<_> =
         tried.filter_map(|port| bind(port).ok()).take(count.into()).collect();
@@ -224,6 +229,8 @@ mod tests {
         assert!(refused.contains("/ports: ") && refused.ends_with(remedy), "{refused}");
         drop(taken);
         assert_eq!(make().cells, first.cells);
+        let others = free_ports(2, &(PORTS.start..=PORTS.end - 3)).expect("two are free");
+        assert!(others.iter().all(|port| *port >= PORTS.end - 2), "those of clients: {others:?}");
         let spare = Plan::make(&Wanted { spares: 1, ..wanted(&directory, 2) }).expect("three");
         assert_eq!((&spare.cells, spare.forms_with()), (&first.cells, 2));
         let flags = spare.flags(&spare.cells[2], &[]).join(" ");
