@@ -82,6 +82,9 @@ pub struct Job {
     pub(crate) since: u64,
     /// When it was sent last, among all that its worker has sent.
     pub(crate) sent: u64,
+    /// Whether it stays at a cell that leads its slice no more, until that answers: it must not be
+    /// executed twice, and has no id.
+    pub(crate) stays: bool,
     /// Its id, once it was sent and if it is to be sent again with the same; else 0.
     pub(crate) id: u64,
     /// How often its range had been lost when it was asked first.
@@ -121,6 +124,7 @@ impl Job {
             due_ns,
             since: 0,
             sent: 0,
+            stays: false,
             id: 0,
             losses: 0,
             times: 0,

@@ -77,6 +77,16 @@ impl Rig {
 
     /// The other cell asks. Returns what it reads at once: verdicts and texts.
     fn asks(&mut self, id: u64, text: &str, now: Now) -> Vec<(Verdict, String)> {
+        self.asks_from((id, 1), text, now)
+    }
+
+    /// The same, where no request before the `first` is asked again.
+    fn asks_from(
+        &mut self,
+        (id, first): (u64, u64),
+        text: &str,
+        now: Now,
+    ) -> Vec<(Verdict, String)> {
         let is_read = text.starts_with("get ");
         let text = text.as_bytes();
         let frame = Frame::Request {
@@ -84,7 +94,7 @@ impl Rig {
             deadline_ms: DEADLINE_MS,
             hops: 1,
             worker: 0,
-            first: if is_read { 0 } else { 1 },
+            first: if is_read { 0 } else { first },
             again: 0,
             map_version: 1,
             text,
@@ -177,6 +187,23 @@ fn what_follows_on_the_same_link_about_the_same_key_waits_too() {
     assert_eq!(rig.asks(3, "set warm 0 0 1\r\nv\r\n", NOW), [done("STORED\r\n")]);
     rig.looks_up(NOW);
     assert_eq!(rig.turns(NOW), [done("END\r\n"), done("STORED\r\n")]);
+}
+
+#[test]
+fn what_waits_after_one_that_is_refused_is_refused_too() {
+    let mut rig = Rig::new("refused");
+    rig.link.features = peer::KEEPS_ORDER;
+    assert_eq!(rig.asks(1, "incr cold 1\r\n", NOW), []);
+    assert_eq!(rig.asks_from((2, 2), "set warm 0 0 1\r\nv\r\n", NOW), [done("STORED\r\n")]);
+    assert_eq!(rig.asks_from((3, 2), "set cold 0 0 1\r\nv\r\n", NOW), []);
+    rig.looks_up(NOW);
+    let verdicts = |replies: Vec<(Verdict, _)>| replies.into_iter().map(|it| it.0);
+    assert!(verdicts(rig.turns(NOW)).eq([Verdict::Forgotten, Verdict::NotOwner]));
+    let replies = rig.asks(4, "get cold\r\n", NOW);
+    assert!(verdicts(replies).eq([Verdict::NotOwner]), "it has come after them");
+    let (mut out, frame) = (Reply::new(), Frame::Refusals { count: 3 });
+    assert!(rig.handler.take_frame(&mut rig.link, &frame, NOW, &mut out));
+    assert_eq!(rig.asks(5, "get cold\r\n", NOW), [done("END\r\n")], "it was not stored");
 }
 
 #[test]

@@ -211,7 +211,7 @@ impl RingWorker {
                 let tag = RequestTag { asker, id, first, again };
                 let question = Question { tag, hops, map_version, due_ns };
                 if !self.answer_plain(link, &question, text, out) {
-                    self.answer(link, (&question, false), Cow::Borrowed(text), out.bytes_mut());
+                    self.answer(link, (&question, 0), Cow::Borrowed(text), out.bytes_mut());
                 }
                 self.looks_again(link);
             }
@@ -260,7 +260,7 @@ impl RingWorker {
         let (id, executor) = ((tag.id, tag.again), &mut self.jobs.executor);
         let (map_version, mark) = (executor.version(), out.mark());
         let slice = || memcache::second_word(text).map(SliceId::of);
-        let is_next = !self.parked.has(link.id(), slice) && !link.refusals.precede(slice);
+        let is_next = !self.parked.has(link.id(), slice) && !link.refusals.precede(0, slice);
         if hops > HOPS_MAX || !is_next {
             return false;
         }
@@ -305,7 +305,7 @@ impl RingWorker {
         if is_new && age_ms == 0 {
             as_copy::await_changes(executor, text);
             if !self.answer_plain(link, question, text, out) {
-                self.answer(link, (question, false), Cow::Borrowed(text), out.bytes_mut());
+                self.answer(link, (question, 0), Cow::Borrowed(text), out.bytes_mut());
             }
             return;
         }
@@ -325,11 +325,12 @@ impl RingWorker {
         self.composed = reply;
     }
 
-    /// Answers a request of another cell.
+    /// Answers a request of another cell. Refusals on its link after the `later` first ones are of
+    /// requests that have come before it.
     fn answer(
         &mut self,
         link: &mut Link,
-        (question, was_parked): (&Question, bool),
+        (question, later): (&Question, u64),
         text: Cow<'_, [u8]>,
         out: &mut Vec<u8>,
     ) {
@@ -347,7 +348,7 @@ impl RingWorker {
         if hops > HOPS_MAX {
             return refuse(link, Some(slice), Verdict::TooManyHops, NotNow::Unknown);
         }
-        if !was_parked && link.refusals.precede(|| Some(slice)) {
+        if link.refusals.precede(later, || Some(slice)) {
             return refuse(link, None, Verdict::NotOwner, NotNow::Unknown);
         }
         if self.parked.has(link.id(), || Some(slice)) {
@@ -421,9 +422,11 @@ impl RingWorker {
     /// Tries the requests of `link` again that wait for what lies below. One that is overdue is
     /// answered with the reason.
     fn try_parked(&mut self, link: &mut Link, out: &mut Vec<u8>) {
+        // Until now only requests were refused that have come later.
+        let later = link.refusals.count();
         for (question, text) in self.parked.take(link.id()) {
             if !question.is_overdue(self.now_ns()) {
-                self.answer(link, (&question, true), Cow::Owned(text), out);
+                self.answer(link, (&question, later), Cow::Owned(text), out);
                 continue;
             }
             let RequestTag { id, again, .. } = question.tag;

@@ -26,10 +26,17 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Whether what comes now about `slice` was sent before its sender knew of a refusal.
+    /// How many there were so far.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether what has come about `slice` was sent before its sender knew of a refusal. `count`
+    /// are those that do not matter for it: what was parked has come before the later ones of them.
     #[inline]
-    pub(crate) fn precede(&self, slice: impl FnOnce() -> Option<SliceId>) -> bool {
-        !self.unknown.is_empty() && slice().is_some_and(|slice| self.unknown.contains_key(&slice))
+    pub(crate) fn precede(&self, count: u64, slice: impl FnOnce() -> Option<SliceId>) -> bool {
+        let is_later = |slice| self.unknown.get(&slice).is_some_and(|number| *number > count);
+        !self.unknown.is_empty() && slice().is_some_and(is_later)
     }
 
     /// One more is refused.
@@ -60,22 +67,23 @@ mod tests {
         let slice = |key: &[u8]| Some(SliceId::of(key));
         let (one, other) = (SliceId::of(b"a"), SliceId::of(b"b"));
         let mut refusals = Refusals::default();
-        assert!(!refusals.precede(|| slice(b"a")));
+        assert!(!refusals.precede(0, || slice(b"a")));
         refusals.add();
         refusals.add_about(one);
-        assert!(refusals.precede(|| slice(b"a")) && !refusals.precede(|| slice(b"b")));
-        assert!(!refusals.precede(|| None), "it has no key");
+        assert!(refusals.precede(0, || slice(b"a")) && !refusals.precede(0, || slice(b"b")));
+        assert!(!refusals.precede(0, || None), "it has no key");
         // One that follows is refused, too; of another slice one is refused after that.
         refusals.add();
         refusals.add_about(other);
         refusals.are_known(1);
-        assert!(refusals.precede(|| slice(b"a")));
+        assert!(refusals.precede(0, || slice(b"a")));
         refusals.are_known(2);
-        assert!(!refusals.precede(|| slice(b"a")) && refusals.precede(|| slice(b"b")));
+        assert!(!refusals.precede(0, || slice(b"a")) && refusals.precede(0, || slice(b"b")));
         // The same is refused once more.
         refusals.add_about(other);
+        assert!(refusals.precede(4, || slice(b"b")) && !refusals.precede(5, || slice(b"b")));
         refusals.are_known(4);
-        assert!(refusals.precede(|| slice(b"b")));
+        assert!(refusals.precede(0, || slice(b"b")));
         refusals.are_known(5);
         assert!(refusals.unknown.is_empty());
     }

@@ -14,6 +14,7 @@
 //! is overdue, or when its client is gone.
 
 use super::flush;
+use super::slice_counts::SliceCounts;
 use crate::ring::job::{Job, Origin, Repeat};
 use base::{SLICES, SliceId};
 use ring::CellId;
@@ -23,6 +24,10 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 
 /// How often it is looked whether other cells have not answered in time.
 const OVERDUE_NS: u64 = 200_000_000;
+
+/// How long it is waited for what a cell has that leads its slice no more: if it runs, it answers
+/// sooner.
+const STAYS_NS: u64 = 50_000_000;
 
 /// Places of the row. What stands first in a longer one moves to the tree.
 const ROW_MAX: usize = 32 << 10;
@@ -70,6 +75,9 @@ pub(crate) struct AskedJobs {
     flushes: u32,
     /// How many there are of each slice.
     of_slices: Box<[u32]>,
+    /// How many of each slice stay at a cell that leads it no more.
+    staying: SliceCounts,
+    stays_until_ns: u64,
     /// The reads that copies may answer, by their connections and slices: who has them, of each.
     reads: HashMap<(ConnId, SliceId), Reads>,
 }
@@ -103,6 +111,8 @@ impl AskedJobs {
             changes: vec![0; CHANGES].into(),
             flushes: 0,
             of_slices: vec![0; SLICES].into(),
+            staying: SliceCounts::default(),
+            stays_until_ns: 0,
             reads: HashMap::new(),
         }
     }
@@ -154,6 +164,9 @@ impl AskedJobs {
         self.changes[job.slice.index() % CHANGES] -= u32::from(may_change(job));
         self.flushes -= u32::from(is_flush(job));
         self.of_slices[job.slice.index()] -= 1;
+        if job.stays {
+            self.staying.remove(job.slice);
+        }
         if let Some(conn) = job.conn
             && let Entry::Occupied(mut reads) = self.reads.entry((conn, job.slice))
         {
@@ -194,7 +207,7 @@ impl AskedJobs {
     /// `job` was sent to `cell` as request `id`.
     pub(crate) fn add(&mut self, id: u64, (cell, mut job): (CellId, Job), now_ns: u64) {
         self.sent += 1;
-        job.sent = self.sent;
+        (job.sent, job.stays) = (self.sent, false);
         self.overdue_at_ns = self.overdue_at_ns.min(now_ns + OVERDUE_NS);
         self.counts(cell, &job);
         if self.row.is_empty() {
@@ -261,6 +274,23 @@ impl AskedJobs {
     /// Takes the requests of which this is so.
     pub(crate) fn take_if(&mut self, is_so: impl Fn(CellId, &Job) -> bool) -> Vec<Job> {
         self.extract(is_so).into_iter().map(|(_, job)| job).collect()
+    }
+
+    /// Has the requests stay of which this is so, until they are answered. What follows them waits
+    /// for that, but not for long.
+    pub(crate) fn stay_if(&mut self, now_ns: u64, is_so: impl Fn(CellId, &Job) -> bool) {
+        self.stays_until_ns = now_ns + STAYS_NS;
+        let asked = self.again.values_mut().chain(self.row.iter_mut().flatten());
+        for (_, job) in asked.filter(|(cell, job)| !job.stays && is_so(*cell, job)) {
+            job.stays = true;
+            self.staying.add(job.slice);
+        }
+    }
+
+    /// Whether one about `slice` stays at a cell that leads it no more, and is waited for.
+    #[inline]
+    pub(crate) fn has_staying(&self, slice: SliceId, now_ns: u64) -> bool {
+        self.staying.has(slice) && now_ns < self.stays_until_ns
     }
 
     /// When it is to be looked whether some are overdue.

@@ -221,7 +221,10 @@ impl Jobs {
     /// Whether a job about `slice` is kept for later, or lent, or is to be taken back.
     #[inline]
     pub(crate) fn is_kept(&self, slice: SliceId) -> bool {
-        self.lent.has(slice) || self.again.has(slice) || self.refused.contains_key(&slice)
+        self.lent.has(slice)
+            || self.again.has(slice)
+            || self.refused.contains_key(&slice)
+            || self.asked.has_staying(slice, self.now_ns())
     }
 
     /// Begins `job`, of whose slice none is kept, at a worker with links.
@@ -469,13 +472,11 @@ impl Jobs {
             return;
         }
         let refused = std::mem::take(&mut self.refused);
-        for job in self.asked.take_later(&refused) {
+        let later = self.asked.take_later(&refused).into_iter().map(|job| {
             let renews = refused.get(&job.slice).is_some_and(|first| first.renews);
-            self.again.insert(match renews && !job.is_in_doubt {
-                true => job.without_id(),
-                false => job.doubted(),
-            });
-        }
+            if renews && !job.is_in_doubt { job.without_id() } else { job.doubted() }
+        });
+        self.again.insert_all(later.collect());
     }
 
     fn begin_again(&mut self) {
@@ -492,7 +493,10 @@ impl Jobs {
                     (job.not_now, job.rest) = *first;
                     self.keep(job);
                 }
-                None if job.due_ns > now_ns && !job.rest.is_over(map_version, now_ns) => {
+                None if job.due_ns > now_ns
+                    && (self.asked.has_staying(slice, now_ns)
+                        || !job.rest.is_over(map_version, now_ns)) =>
+                {
                     self.again.push(job);
                 }
                 _ => self.begin_job(job),
@@ -554,7 +558,8 @@ impl Jobs {
         }
     }
 
-    /// Begins again what other cells lead no more than those that have it.
+    /// Begins again what other cells lead than those that have it. What must not be executed twice
+    /// stays there until it is answered, and what follows it waits.
     pub(crate) fn ask_others(&mut self) {
         self.sent_by = self.executor.version();
         let executor = &self.executor;
@@ -564,9 +569,12 @@ impl Jobs {
             }
             job.repeat != Repeat::Never && executor.route(job.slice).0 != Target::Cell(cell)
         };
-        for job in self.asked.take_if(has_moved) {
-            self.again.insert(if job.is_at_copy { job } else { job.doubted() });
-        }
+        let moved = self.asked.take_if(has_moved).into_iter();
+        let moved = moved.map(|job| if job.is_at_copy { job } else { job.doubted() });
+        self.again.insert_all(moved.collect());
+        let is_left =
+            |cell, job: &Job| !job.is_at_copy && executor.route(job.slice).0 != Target::Cell(cell);
+        self.asked.stay_if(self.executor.now.mono_ns, is_left);
     }
 
     /// `job` was not executed in time.
@@ -628,16 +636,18 @@ impl Jobs {
     /// The link to `cell` is gone, or could not be opened.
     pub(crate) fn lost(&mut self, cell: CellId, conn: Option<ConnId>) {
         let Some(was) = self.peers.closed(cell, conn, self.now_ns()) else { return };
+        let mut back = Vec::new();
         for job in self.asked.take_if(|of, _| of == cell) {
             match job.repeat {
-                _ if was == Was::Opening || job.is_at_copy => self.again.insert(job),
-                Repeat::Always | Repeat::ById => self.again.insert(job.doubted()),
+                _ if was == Was::Opening || job.is_at_copy => back.push(job),
+                Repeat::Always | Repeat::ById => back.push(job.doubted()),
                 Repeat::Never => {
                     let why = format!("the link to cell {cell} has broken");
                     self.finish(job.origin, &in_doubt(&why));
                 }
             }
         }
+        self.again.insert_all(back);
     }
 
     /// `job` is refused with this error line. It may have been executed before.
@@ -653,11 +663,15 @@ impl Jobs {
     }
 
     /// The id of `job` is not known any more. If nothing of it can have been executed, it is asked
-    /// with another one. `keep` puts it where it belongs among those that are begun again.
+    /// with another one, and so are those that follow it: their ids are later then. `keep` puts it
+    /// where it belongs among those that are begun again.
     fn forgotten(&mut self, job: Job, keep: impl FnOnce(&mut Later, Job)) {
         match job.is_in_doubt {
             true => self.finish(job.origin, &in_doubt(FORGOTTEN)),
-            false => keep(&mut self.again, job.without_id()),
+            false => {
+                self.again.renew_after(job.slice, job.since);
+                keep(&mut self.again, job.without_id());
+            }
         }
     }
 

@@ -181,21 +181,27 @@ fn what_was_sent_after_a_refused_request_is_asked_again_after_it() {
     }
 }
 
+/// A worker that has sent two changes of a slice on a link that has opened.
+fn two_sent() -> Jobs {
+    let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
+    let (mut jobs, slice) = jobs();
+    let due_ns = jobs.due_ns();
+    for text in ["one\r\n", "two\r\n"] {
+        let what = (text.as_bytes().to_vec(), slice);
+        jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::ById, due_ns));
+    }
+    assert!(jobs.peers.connected(OTHER, conn));
+    assert!(jobs.peers.opened((OTHER, 1), (conn, peer::KEEPS_ORDER), NOW.mono_ns));
+    assert_eq!(sent(&mut jobs), ["one 0", "two 0"]);
+    jobs
+}
+
 /// It gets another id, later than those of the changes that follow it: so they get others, too.
 #[test]
 fn what_follows_a_forgotten_change_gets_another_id_after_it() {
-    let conn = ConnId { worker: WorkerId(0), index: 0, generation: 0 };
     // The second is refused before or after all is begun again.
     for answers_second in [true, false] {
-        let (mut jobs, slice) = jobs();
-        let due_ns = jobs.due_ns();
-        for text in ["one\r\n", "two\r\n"] {
-            let what = (text.as_bytes().to_vec(), slice);
-            jobs.dispatch(Job::new(Origin::Nobody, what, Repeat::ById, due_ns));
-        }
-        assert!(jobs.peers.connected(OTHER, conn));
-        assert!(jobs.peers.opened((OTHER, 1), (conn, peer::KEEPS_ORDER), NOW.mono_ns));
-        assert_eq!(sent(&mut jobs), ["one 0", "two 0"]);
+        let mut jobs = two_sent();
         jobs.answered(OTHER, (1, 0), (Verdict::Forgotten, 0), b"");
         if answers_second {
             jobs.answered(OTHER, (2, 0), (Verdict::NotOwner, 0), &NotNow::NoRoom.text());
@@ -204,6 +210,19 @@ fn what_follows_a_forgotten_change_gets_another_id_after_it() {
         let knows = if answers_second { "knows of 2" } else { "knows of 1" };
         assert_eq!(sent(&mut jobs), [knows, "one 0", "two 0"], "asked for the first time");
     }
+}
+
+#[test]
+fn what_rests_after_a_forgotten_change_gets_another_id_too() {
+    let mut jobs = two_sent();
+    jobs.answered(OTHER, (1, 0), (Verdict::NotOwner, 0), &NotNow::NoRoom.text());
+    jobs.answered(OTHER, (2, 0), (Verdict::NotOwner, 0), &NotNow::NotLed.text());
+    jobs.tend();
+    assert_eq!(sent(&mut jobs), ["knows of 2", "one 1"], "the second rests");
+    jobs.answered(OTHER, (1, 1), (Verdict::Forgotten, 0), b"");
+    jobs.executor.now.mono_ns += 2_000_000;
+    jobs.tend();
+    assert_eq!(sent(&mut jobs), ["knows of 3", "one 0", "two 0"], "asked for the first time");
 }
 
 /// One that may have been executed ends in doubt where it is forgotten, and is not asked again.
@@ -271,6 +290,51 @@ fn what_was_asked_by_the_map_of_before_comes_before_what_comes_now() {
     assert_eq!(jobs.asked.len(), 0);
     let texts: Vec<_> = std::iter::from_fn(|| jobs.again.pop()).map(|job| job.text).collect();
     assert_eq!(texts, [b"one\r\n", b"two\r\n"]);
+}
+
+/// A read that changes something must not be executed twice, and may be on its way.
+#[test]
+fn what_follows_one_that_stays_at_the_cell_of_before_waits_for_its_answer() {
+    for is_answered in [true, false] {
+        let ring = first_cell(|_| ());
+        let (map, before) = (formed(3), Arc::new(Map::new(7, 3, 2)));
+        Keeper::new(ring.clone(), before, NOW).adopt(map.clone(), BTreeMap::new(), NOW);
+        let led = map.ranges.iter().find(|range| range.primary == OTHER).expect("one");
+        let slice = led.slices().iter().next().expect("it has slices");
+        let mut jobs = Jobs::new(ring.clone(), WorkerId(0));
+        jobs.executor.begin(NOW);
+        let due_ns = jobs.due_ns();
+        let ask = |jobs: &mut Jobs, text: &[u8], repeat| {
+            jobs.dispatch(Job::new(Origin::Nobody, (text.to_vec(), slice), repeat, due_ns));
+        };
+        jobs.begun();
+        ask(&mut jobs, b"gat 9 a\r\n", Repeat::Never);
+        ask(&mut jobs, b"set\r\n", Repeat::ById);
+        let mut newer = Map::clone(&map);
+        newer.version += 1;
+        newer.ranges.iter_mut().for_each(|range| range.primary = CellId(3));
+        Keeper::new(ring, map, NOW).adopt(Arc::new(newer), BTreeMap::new(), NOW);
+        jobs.executor.routes = None;
+        jobs.executor.begin(NOW);
+        jobs.begun();
+        ask(&mut jobs, b"get a\r\n", Repeat::Always);
+        jobs.tend();
+        assert_eq!([OTHER, CellId(3)].map(|cell| jobs.asked.at(cell)), [1, 0]);
+        assert_eq!(jobs.again.len(), 2);
+        let all = match is_answered {
+            true => {
+                jobs.answered(OTHER, (1, 0), (Verdict::NotOwner, 0), &NotNow::NotLed.text());
+                let texts = jobs.again.len();
+                assert_eq!((texts, jobs.asked.len()), (3, 0));
+                [0, 3]
+            }
+            // That cell may have ended: others go on.
+            false => [1, 2],
+        };
+        jobs.executor.now.mono_ns += 50_000_000;
+        jobs.tend();
+        assert_eq!([OTHER, CellId(3)].map(|cell| jobs.asked.at(cell)), all);
+    }
 }
 
 /// What waits was to be sent later than what comes back.

@@ -2,7 +2,7 @@
 
 use crate::repeat::can_be_repeated;
 use crate::ring::job::Repeat;
-use memcache::{Key, KeyScratch, Keys, Request, Words};
+use memcache::{Key, KeyScratch, Keys, MetaFlags, MetaReturn, Request, Words};
 
 /// The keys of a request.
 pub(crate) enum Subject<'a> {
@@ -74,11 +74,44 @@ pub(crate) fn value_bytes(request: &Request<'_>) -> usize {
     }
 }
 
+/// Whether an `mg` changes nothing that it or another one would show. The token of a stale item may
+/// be lost with its reply, as where that is in doubt.
+fn only_reads(flags: &MetaFlags<'_>) -> bool {
+    let shows_uses =
+        flags.returns().any(|fact| matches!(fact, MetaReturn::Hit | MetaReturn::LastAccess));
+    let changes = [flags.ttl(), flags.vivify(), flags.recache()].iter().any(Option::is_some);
+    !changes && !shows_uses
+}
+
 /// Whether `request` may be sent again.
 pub(crate) fn repeat(request: &Request<'_>) -> Repeat {
     match request {
         Request::Get { .. } | Request::MetaDebug(_) => Repeat::Always,
+        Request::MetaGet(args) if only_reads(&args.flags) => Repeat::Always,
         request if can_be_repeated(request) => Repeat::ById,
         _ => Repeat::Never,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use memcache::{Limits, Parsed};
+
+    #[test]
+    fn a_meta_get_that_changes_nothing_may_be_sent_again() {
+        let cases = [
+            (Repeat::Always, ["mg k v\r\n", "mg k t f c s k O7 q\r\n", "get k\r\n"]),
+            (Repeat::Never, ["mg k v T30\r\n", "mg k N9 v\r\n", "mg k R9\r\n"]),
+            (Repeat::Never, ["mg k h\r\n", "mg k v l\r\n", "gat 9 k\r\n"]),
+            (Repeat::ById, ["md k\r\n", "ma k v\r\n", "touch k 9\r\n"]),
+        ];
+        for (expected, texts) in cases {
+            for text in texts {
+                let parsed = memcache::parse(text.as_bytes(), &Limits::default());
+                let Parsed::Request { request, .. } = parsed else { panic!("{text:?}") };
+                assert_eq!(repeat(&request), expected, "{text:?}");
+            }
+        }
     }
 }

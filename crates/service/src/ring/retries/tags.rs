@@ -20,7 +20,7 @@ use super::tag_state::TagState;
 use base::{Grant, MemoryBudget, Owner, SliceId, SliceRange};
 use effects::Made;
 use ring::Map;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -48,6 +48,32 @@ pub(crate) struct Changes {
     floor: u64,
     /// In the order of their ids. Most come in that order.
     outcomes: VecDeque<(u64, SliceId, Outcome)>,
+    /// While requests are asked again, since many are then.
+    newest: Option<Newest>,
+}
+
+/// The last changes of each slice.
+struct Newest {
+    /// What was asked for when this was made is finished once all to this id is.
+    until: u64,
+    /// By slice, the last request that has made something.
+    ids: HashMap<SliceId, u64>,
+}
+
+impl Newest {
+    fn of(outcomes: &VecDeque<(u64, SliceId, Outcome)>) -> Self {
+        let until = outcomes.back().map_or(0, |(id, ..)| *id);
+        let mut newest = Self { until, ids: HashMap::new() };
+        outcomes.iter().for_each(|(id, slice, outcome)| newest.add(*id, (*slice, *outcome)));
+        newest
+    }
+
+    fn add(&mut self, id: u64, (slice, outcome): (SliceId, Outcome)) {
+        if let Outcome::Made(_) = outcome {
+            let newest = self.ids.entry(slice).or_insert(id);
+            *newest = (*newest).max(id);
+        }
+    }
 }
 
 impl Changes {
@@ -64,9 +90,9 @@ impl Changes {
     }
 
     /// Whether something was made for `slice` that was asked for after `id`.
-    pub(crate) fn is_overtaken(&self, id: u64, slice: SliceId) -> bool {
-        let mut later = self.outcomes.iter().rev().take_while(|(later, ..)| *later > id);
-        later.any(|(_, of, outcome)| *of == slice && matches!(outcome, Outcome::Made(_)))
+    pub(crate) fn is_overtaken(&mut self, id: u64, slice: SliceId) -> bool {
+        let newest = self.newest.get_or_insert_with(|| Newest::of(&self.outcomes));
+        newest.ids.get(&slice).is_some_and(|newest| *newest > id)
     }
 
     /// The place of `id`, or where it would be.
@@ -84,12 +110,16 @@ impl Changes {
         if first > self.floor {
             self.floor = first;
             while self.outcomes.pop_front_if(|(id, ..)| *id < first).is_some() {}
+            self.newest.take_if(|newest| newest.until < first);
         }
     }
 
     /// This has come of request `id`; a learner may hear of what came earlier later. Of more than
     /// `share` the oldest is forgotten.
     fn add(&mut self, id: u64, (slice, outcome): (SliceId, Outcome), share: usize) {
+        if let Some(newest) = &mut self.newest {
+            newest.add(id, (slice, outcome));
+        }
         match self.place(id) {
             _ if id < self.floor => {}
             Err(at) => self.outcomes.insert(at, (id, slice, outcome)),
@@ -212,7 +242,9 @@ impl Tags {
         let slices = slices.numbers();
         let by = self.by.read().unwrap_or_else(PoisonError::into_inner);
         for asked_by in by.values() {
-            asked_by.lock().outcomes.retain(|(_, slice, _)| !slices.contains(&slice.index()));
+            let mut changes = asked_by.lock();
+            changes.outcomes.retain(|(_, slice, _)| !slices.contains(&slice.index()));
+            changes.newest = None;
         }
     }
 
@@ -303,6 +335,17 @@ mod tests {
             [true, false, true, false]
         );
         assert!(!late(4, 3), "nothing was made");
+        // Also after it was looked for, until what was asked for then is finished.
+        made(8, 4, Outcome::Made(MADE));
+        assert!(late(5, 4) && !late(8, 4));
+        let changes = tags.asked_by(asker(1));
+        changes.lock().forget_before(7);
+        assert!(changes.lock().newest.is_some());
+        changes.lock().forget_before(8);
+        assert!(changes.lock().newest.is_none());
+        assert!(late(7, 4) && !late(7, 1), "what is finished comes no more");
+        tags.drop_slices(SliceRange::new(4..5));
+        assert!(!late(7, 4), "another cell has it");
     }
 
     #[test]
