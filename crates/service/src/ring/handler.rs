@@ -326,7 +326,7 @@ impl Handler for RingService {
         if let Some(wants) = self.worker.jobs.finishing.watching.remove(*ticket) {
             return answer(wants, &self.worker.ring().map(), reply.bytes_mut());
         }
-        let line = self.worker.jobs.overdue(*ticket);
+        let line = clients::overdue(&mut self.worker.jobs, *ticket);
         reply.bytes_mut().extend_from_slice(line.as_bytes());
     }
 

@@ -117,7 +117,7 @@ pub enum Question {
         /// Again after this time, until it is stopped.
         every: Option<Duration>,
     },
-    /// The same, once nothing is wrong and nothing is under way.
+    /// The same, once each cell answers, each range has its copies, and nothing is under way.
     RingAtRest {
         /// How long that is waited for.
         wait: Duration,

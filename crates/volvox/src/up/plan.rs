@@ -158,6 +158,12 @@ fn ports(
             .into());
         }
         for port in kept.iter().flatten() {
+            if of_clients.contains(port) {
+                return Err(format!(
+                    "port {port} of {shown} is to be of clients: choose another --port"
+                )
+                .into());
+            }
             TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).map_err(|error| {
                 format!("port {port} of {shown}: {error}; end what uses it, or write another there")
             })?;
@@ -169,18 +175,17 @@ fn ports(
     Ok(ports)
 }
 
-/// Ports of which none is used, all `but` these. Those are tried first that the system gives to no
-/// client: a cell that starts again could find one of the others taken.
+/// Ports of which none is used, all `but` these, of those that the system gives to no client: a
+/// cell that starts again could find one of the others taken.
 fn free_ports(count: u16, but: &RangeInclusive<u16>) -> std::io::Result<Vec<u16>> {
     // Rings that are started at the same time begin at different ones.
     let first = PORTS.start + (std::process::id() % APART.0 * APART.1) as u16;
     let tried = (first..PORTS.end).chain(PORTS.start..first).filter(|port| !but.contains(port));
     let bind = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
-    let mut listeners: Vec<_> =
-        tried.filter_map(|port| bind(port).ok()).take(count.into()).collect();
     // All at once, so that none is given twice.
-    while listeners.len() < count.into() {
-        listeners.push(bind(0)?);
+    let listeners: Vec<_> = tried.filter_map(|port| bind(port).ok()).take(count.into()).collect();
+    if listeners.len() < count.into() {
+        return Err(std::io::Error::other(format!("{count} ports of {PORTS:?} are not free")));
     }
     listeners.iter().map(|it| it.local_addr().map(|at| at.port())).collect()
 }
@@ -229,8 +234,14 @@ mod tests {
         assert!(refused.contains("/ports: ") && refused.ends_with(remedy), "{refused}");
         drop(taken);
         assert_eq!(make().cells, first.cells);
-        let others = free_ports(2, &(PORTS.start..=PORTS.end - 3)).expect("two are free");
-        assert!(others.iter().all(|port| *port >= PORTS.end - 2), "those of clients: {others:?}");
+        let but = PORTS.start..=PORTS.end - 100;
+        let others = free_ports(2, &but).expect("two are free");
+        assert!(others.iter().all(|port| !but.contains(port)), "those of clients: {others:?}");
+        let few = free_ports(101, &but).expect_err("there are 99");
+        assert_eq!(few.to_string(), "101 ports of 23552..29952 are not free");
+        let port = first.cells[2].links.port();
+        let taken = Plan::make(&Wanted { port, ..wanted(&directory, 3) }).err().expect("its own");
+        assert!(taken.to_string().ends_with("is to be of clients: choose another --port"));
         let spare = Plan::make(&Wanted { spares: 1, ..wanted(&directory, 2) }).expect("three");
         assert_eq!((&spare.cells, spare.forms_with()), (&first.cells, 2));
         let flags = spare.flags(&spare.cells[2], &[]).join(" ");

@@ -14,7 +14,6 @@
 //! is overdue, or when its client is gone.
 
 use super::flush;
-use super::slice_counts::SliceCounts;
 use crate::ring::job::{Job, Origin, Repeat};
 use base::{SLICES, SliceId};
 use ring::CellId;
@@ -75,9 +74,8 @@ pub(crate) struct AskedJobs {
     flushes: u32,
     /// How many there are of each slice.
     of_slices: Box<[u32]>,
-    /// How many of each slice stay at a cell that leads it no more.
-    staying: SliceCounts,
-    stays_until_ns: u64,
+    /// Those that stay at a cell that leads their slice no more, by slice.
+    staying: HashMap<SliceId, Staying>,
     /// The reads that copies may answer, by their connections and slices: who has them, of each.
     reads: HashMap<(ConnId, SliceId), Reads>,
 }
@@ -90,6 +88,12 @@ struct Reads {
     count: u32,
     /// Those of them that a copy has.
     at_copies: u32,
+}
+
+/// How many of one slice stay at a cell that leads it no more, and until when that is waited for.
+struct Staying {
+    count: u32,
+    until_ns: u64,
 }
 
 /// Numbers of changes by slice: several slices share one.
@@ -111,8 +115,7 @@ impl AskedJobs {
             changes: vec![0; CHANGES].into(),
             flushes: 0,
             of_slices: vec![0; SLICES].into(),
-            staying: SliceCounts::default(),
-            stays_until_ns: 0,
+            staying: HashMap::new(),
             reads: HashMap::new(),
         }
     }
@@ -164,8 +167,13 @@ impl AskedJobs {
         self.changes[job.slice.index() % CHANGES] -= u32::from(may_change(job));
         self.flushes -= u32::from(is_flush(job));
         self.of_slices[job.slice.index()] -= 1;
-        if job.stays {
-            self.staying.remove(job.slice);
+        if job.stays
+            && let Entry::Occupied(mut staying) = self.staying.entry(job.slice)
+        {
+            staying.get_mut().count -= 1;
+            if staying.get().count == 0 {
+                staying.remove();
+            }
         }
         if let Some(conn) = job.conn
             && let Entry::Occupied(mut reads) = self.reads.entry((conn, job.slice))
@@ -279,18 +287,19 @@ impl AskedJobs {
     /// Has the requests stay of which this is so, until they are answered. What follows them waits
     /// for that, but not for long.
     pub(crate) fn stay_if(&mut self, now_ns: u64, is_so: impl Fn(CellId, &Job) -> bool) {
-        self.stays_until_ns = now_ns + STAYS_NS;
         let asked = self.again.values_mut().chain(self.row.iter_mut().flatten());
         for (_, job) in asked.filter(|(cell, job)| !job.stays && is_so(*cell, job)) {
             job.stays = true;
-            self.staying.add(job.slice);
+            let first = Staying { count: 0, until_ns: now_ns + STAYS_NS };
+            self.staying.entry(job.slice).or_insert(first).count += 1;
         }
     }
 
     /// Whether one about `slice` stays at a cell that leads it no more, and is waited for.
     #[inline]
     pub(crate) fn has_staying(&self, slice: SliceId, now_ns: u64) -> bool {
-        self.staying.has(slice) && now_ns < self.stays_until_ns
+        !self.staying.is_empty()
+            && self.staying.get(&slice).is_some_and(|staying| now_ns < staying.until_ns)
     }
 
     /// When it is to be looked whether some are overdue.
@@ -357,9 +366,10 @@ pub(super) fn is_flush(job: &Job) -> bool {
     job.repeat == Repeat::Never && flush::slices_of(&job.text).is_some()
 }
 
-/// Whether `job` may change something that a read after it must show.
+/// Whether a read after `job` must not show less: `job` may change something, or is a read of which
+/// it is not known whose it is.
 fn may_change(job: &Job) -> bool {
-    job.repeat != Repeat::Always && !job.is_read
+    !job.is_read && (job.repeat != Repeat::Always || job.conn.is_none())
 }
 
 #[cfg(test)]
@@ -395,8 +405,10 @@ mod tests {
     #[test]
     fn each_cell_has_what_it_was_sent_until_it_is_taken() {
         let mut asked = AskedJobs::new();
-        let read = Job { repeat: Repeat::Always, ..job(9) };
+        let conn = ConnId { worker: session::WorkerId(0), index: 1, generation: 0 };
+        let read = Job { repeat: Repeat::Always, conn: Some(conn), ..job(9) };
         let slice = read.slice;
+        assert!(may_change(&Job { conn: None, ..read.clone() }), "whose it is is not known");
         for (cell, job) in [(1, read.clone()), (700, job(9)), (700, read)] {
             let id = asked.next_id();
             asked.add(id, (CellId(cell), job), 0);

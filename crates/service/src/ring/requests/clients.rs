@@ -341,3 +341,24 @@ fn part(request: &Request<'_>, key: Key<'_>) -> (Vec<u8>, SliceId) {
     memcache::write(&one, &mut text);
     (text, SliceId::of(key.as_bytes()))
 }
+
+/// The session has waited for the reply to `ticket` for too long. Returns its error line.
+pub(crate) fn overdue(jobs: &mut Jobs, ticket: Ticket) -> String {
+    // Its place is free when its outcome comes.
+    let mut flushes = jobs.finishing.flushes.values_mut();
+    if let Some(waits) = flushes.find(|waits| **waits == Some(ticket)) {
+        *waits = None;
+        let line = "SERVER_ERROR in doubt: the agreement has not confirmed it in time\r\n";
+        return line.to_owned();
+    }
+    match jobs.asked.forget(ticket) {
+        Some((cell, true)) => format!("SERVER_ERROR cell {cell} has not answered in time\r\n"),
+        Some((cell, false)) => {
+            format!("SERVER_ERROR in doubt: cell {cell} has not answered in time\r\n")
+        }
+        None => {
+            jobs.finishing.forget(ticket);
+            "SERVER_ERROR in doubt: the owner has not answered in time\r\n".to_owned()
+        }
+    }
+}

@@ -9,6 +9,7 @@ use base::SliceId;
 use peer::Decoder;
 use ring::Map;
 use session::ConnId;
+use session::Ticket;
 use std::collections::BTreeMap;
 
 const PRIMARY: CellId = CellId(2);

@@ -33,7 +33,7 @@ use base::SliceId;
 use memcache::{KeyScratch, reply};
 use peer::{Frame, Verdict};
 use ring::CellId;
-use session::{ConnId, Order, Passed, Reply, Ticket, WAIT_NS_MAX, WorkerId};
+use session::{ConnId, Order, Passed, Reply, WAIT_NS_MAX, WorkerId};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
@@ -402,7 +402,7 @@ impl Jobs {
             job.conn = Some(ticket.conn);
         }
         let earlier = self.asked.take_reads(job.conn, job.slice);
-        earlier.into_iter().for_each(|job| self.dispatch(job.for_primary()));
+        earlier.into_iter().for_each(|job| self.begin_job(job.for_primary()));
     }
 
     /// Sends `job` to `cell`.
@@ -474,7 +474,11 @@ impl Jobs {
         let refused = std::mem::take(&mut self.refused);
         let later = self.asked.take_later(&refused).into_iter().map(|job| {
             let renews = refused.get(&job.slice).is_some_and(|first| first.renews);
-            if renews && !job.is_in_doubt { job.without_id() } else { job.doubted() }
+            match job.repeat {
+                Repeat::Never => job,
+                _ if renews && !job.is_in_doubt => job.without_id(),
+                _ => job.doubted(),
+            }
         });
         self.again.insert_all(later.collect());
     }
@@ -497,7 +501,7 @@ impl Jobs {
                     && (self.asked.has_staying(slice, now_ns)
                         || !job.rest.is_over(map_version, now_ns)) =>
                 {
-                    self.again.push(job);
+                    self.keep(job);
                 }
                 _ => self.begin_job(job),
             }
@@ -728,27 +732,6 @@ impl Jobs {
             }
             let renews = verdict == Verdict::Forgotten;
             self.refused.entry(slice).or_insert(Refusal { cell, sent, renews });
-        }
-    }
-
-    /// The session has waited for the reply to `ticket` for too long. Returns its error line.
-    pub(crate) fn overdue(&mut self, ticket: Ticket) -> String {
-        // Its place is free when its outcome comes.
-        let mut flushes = self.finishing.flushes.values_mut();
-        if let Some(waits) = flushes.find(|waits| **waits == Some(ticket)) {
-            *waits = None;
-            let line = "SERVER_ERROR in doubt: the agreement has not confirmed it in time\r\n";
-            return line.to_owned();
-        }
-        match self.asked.forget(ticket) {
-            Some((cell, true)) => format!("SERVER_ERROR cell {cell} has not answered in time\r\n"),
-            Some((cell, false)) => {
-                format!("SERVER_ERROR in doubt: cell {cell} has not answered in time\r\n")
-            }
-            None => {
-                self.finishing.forget(ticket);
-                "SERVER_ERROR in doubt: the owner has not answered in time\r\n".to_owned()
-            }
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::testing::NOW;
 use base::Now;
 use ring::Map;
 use session::ConnId;
+use session::Ticket;
 use std::collections::BTreeMap;
 
 const OTHER: CellId = CellId(2);
