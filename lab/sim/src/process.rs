@@ -21,7 +21,7 @@ use crate::scene::{Event, Life, PipeId, Scene, cell_id};
 use crate::threads::Threads;
 use crate::worker::Worker;
 use base::{ExpiryClock, MemoryBudget};
-use ring::{CellId, Effect, Map, Member, RangeId, Stamp};
+use ring::{CellId, Effect, Incarnation, Map, Member, RangeId, Stamp};
 use service::{Cell, Finding, Keeper, RingCell, RingIdentity, RingService, Service};
 use session::{Bounds, Conn, ConnId, Handler, Reply, Resources, WorkerId};
 use std::collections::{BTreeMap, VecDeque};
@@ -138,7 +138,7 @@ impl Process {
             Worker::new(life, number, Driver::new(handler, id, now, resources))
         };
         let workers = (0..shape.workers).map(worker).collect();
-        let member = Member::new(me, map, founds, now);
+        let member = Member::new(me, map, founds, now).of_life(Incarnation(life.number));
         let mut process = Self {
             life,
             me,
