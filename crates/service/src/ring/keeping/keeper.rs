@@ -347,7 +347,8 @@ impl Keeper {
         // What an earlier life has journaled of it.
         let is_first = self.known.insert(range.id) && self.ring.cell.tiered().is_some();
         let is_kept = range.journals.contains(&self.ring.identity.cell);
-        let was_kept = self.kept.remove(&range.id);
+        let was_kept = befores.iter().any(|it| self.kept.contains(&it.id));
+        self.kept.remove(&range.id);
         match change {
             PartChange::Nothing if is_kept && (is_first || was_kept) => {
                 self.kept.insert(range.id);

@@ -283,6 +283,41 @@ fn nothing_is_served_and_no_change_is_acknowledged_while_a_journal_counts() {
     assert!(has_passed(before) && has_passed(waits(&mut sink)));
 }
 
+/// It was not dropped from the range by any map that this cell has seen.
+#[test]
+fn what_a_journal_has_of_a_range_is_dropped_where_that_has_become_a_part_of_another() {
+    let ring = first_cell_above_a_tier();
+    let mut keeper = Keeper::new(ring.clone(), Arc::new(Map::new(7, 4, 2)), NOW);
+    let tiered = ring.cell.tiered().expect("it is above a tier");
+    let mut map = Map::clone(&formed(4));
+    for range in &mut map.ranges {
+        (range.primary, range.copies) = (CellId(2), vec![CellId(3)]);
+    }
+    map.ranges[2].journals.push(CellId(1));
+    let begins = |keeper: &mut Keeper, map: &Map| {
+        keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+        let is_ready = |keeper: &Keeper| keeper.ready_version() == map.version;
+        let (was_ready, mut steps) = (is_ready(keeper), 0..10_000);
+        let ends = steps.any(|second| {
+            let at = Now { mono_ns: NOW.mono_ns + second * 1_000 * MS, ..NOW };
+            keeper.tend(at);
+            tiered.sync(at);
+            is_ready(keeper)
+        });
+        assert!(ends, "all that is to be dropped is");
+        was_ready
+    };
+    assert!(!begins(&mut keeper, &map), "what it may have of others is dropped");
+    map.version += 1;
+    assert!(begins(&mut keeper, &map), "it keeps what counts");
+    let upper = map.ranges.remove(2);
+    (map.ranges[1].end, map.ranges[1].epoch) = (upper.end, 2);
+    map.version += 1;
+    assert!(!begins(&mut keeper, &map), "it is dropped now");
+    map.version += 1;
+    assert!(begins(&mut keeper, &map));
+}
+
 /// Where replies wait for no copy, clients may have numbers of the new primary that this cell has
 /// not.
 #[test]
