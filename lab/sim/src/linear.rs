@@ -13,11 +13,13 @@
 //! - What has no answer and would change nothing, or would be overwritten at once, never happens.
 //! - Of what has no answer and does the same, the first comes first.
 //! - Where the search has been with less of what has no answer, it has been.
+//! - Each value is stored once: it is not left while an answer that shows it is to come.
 //!
 //! An item that was stored for some time only ends once, at one moment of its own between two
 //! times. Where cells go by different seconds, it may be absent and there again.
 
 use crate::history::{Answer, Ask, End, Entry, STEP};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// States after which a search is given up.
@@ -132,6 +134,8 @@ struct Search<'h> {
     /// Where the search has been: by hash and state, what was used of those without an answer.
     tried: HashMap<(u128, State), Vec<Box<[u64]>>>,
     states: usize,
+    /// By what was stored, how many answers that are not done can be right only there.
+    needs: HashMap<u64, usize>,
     path: Vec<Choice>,
 }
 
@@ -173,6 +177,10 @@ impl<'h> Search<'h> {
             _ => None,
         };
         let shown = entries.iter().filter_map(value).map(|value| value / STEP * STEP).collect();
+        let mut needs = HashMap::new();
+        for stored in entries.iter().filter_map(needed) {
+            *needs.entry(stored).or_default() += 1;
+        }
         let before = before(entries);
         let (done, left) = (vec![false; entries.len()], answered.len());
         let used = vec![0; open.len().div_ceil(64)];
@@ -190,6 +198,7 @@ impl<'h> Search<'h> {
             left,
             tried: HashMap::new(),
             states: 0,
+            needs,
             path: Vec::new(),
         }
     }
@@ -255,6 +264,9 @@ impl<'h> Search<'h> {
             let place = self.open.partition_point(|other| *other < at);
             self.used[place / 64] ^= 1 << (place % 64);
             return;
+        }
+        if let Some(needs) = needed(&self.entries[at]).and_then(|it| self.needs.get_mut(&it)) {
+            *needs = if self.done[at] { *needs - 1 } else { *needs + 1 };
         }
         self.hash ^= mark_of(at);
         self.left = if self.done[at] { self.left - 1 } else { self.left + 1 };
@@ -334,9 +346,25 @@ impl<'h> Search<'h> {
         // All flushes that must have happened in the end do the same.
         let may = |at: &usize| !self.is_useless(*at) && (!is_end(at) || first_end == Some(*at));
         let mut answered: Vec<_> = next().filter(may).collect();
-        answered.sort_by_key(|at| std::cmp::Reverse(self.entries[*at].answered_ns));
+        answered.sort_by_key(|at| {
+            let entry = &self.entries[*at];
+            // It may be wrong soon.
+            let is_right = entry.ask.reads() && self.apply(entry, state) == Some(state);
+            (is_right, Reverse(entry.answered_ns))
+        });
         choice.steps.extend(answered.into_iter().filter_map(step));
+        choice.steps.retain(|step| !self.is_dead_end(step, state));
         choice
+    }
+
+    /// Whether an answer that is to come could not be right any more after this step from `state`.
+    fn is_dead_end(&self, step: &Step, state: State) -> bool {
+        let Some(stored) = state.map(|value| value / STEP) else { return false };
+        let stays = step.after.is_some_and(|after| after / STEP == stored);
+        let may_return = self.end(state).is_some_and(|end| end.returns);
+        let needed = step.entry.and_then(|at| needed(&self.entries[at])) == Some(stored);
+        let needs = self.needs.get(&stored).copied().unwrap_or(0);
+        !stays && !may_return && needs > usize::from(needed)
     }
 
     /// What has no answer and may come next.
@@ -377,6 +405,16 @@ impl<'h> Search<'h> {
         let need_not = step.entry.is_none_or(|before| self.entries[before].answered_ns.is_none());
         // It could have come before that, too.
         need_not && is_blind(entry) && entry.asked_ns <= *bound_ns
+    }
+}
+
+/// What must have been stored where `entry` is right: each store has a value of its own, with room
+/// for what is added to it.
+fn needed(entry: &Entry) -> Option<u64> {
+    match (entry.ask, entry.answer) {
+        (Ask::Cas { seen, .. }, Answer::Done) => Some(seen / STEP),
+        (_, Answer::Value(value)) => value.map(|value| value / STEP),
+        _ => None,
     }
 }
 
