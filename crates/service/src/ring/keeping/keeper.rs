@@ -371,10 +371,12 @@ impl Keeper {
             if let Some(Part::Primary { term, .. }) = before.part {
                 self.end_term((term, before.slices), before.sealed == Some(true), now);
             }
-            if self.ring.exchanges.end(before.id) {
-                self.ring.jumps.note(range.slices());
+            // Where that goes on as the lower half, it may have begun another one already.
+            let goes_on = before.id != range.id && self.map.range(before.id).is_some();
+            if !goes_on && self.ring.exchanges.end(before.id) {
+                self.ring.jumps.note(before.slices);
             }
-            self.exchanging.retain(|it| it.range != before.id);
+            self.exchanging.retain(|it| goes_on || it.range != before.id);
         }
         let leads = range.primary == self.ring.identity.cell;
         match change {
@@ -399,6 +401,7 @@ impl Keeper {
     /// What this cell has of `range`, if it `had_part`, is of no use. But one that leads it where
     /// the ring recovers it begins with its journal.
     fn begins_empty(&mut self, range: &Range, had_part: bool) {
+        self.turning.end(range.id);
         let leads = range.primary == self.ring.identity.cell;
         match self.ring.below() {
             Some(below) if leads && range.is_recovered && !had_part => {

@@ -340,6 +340,29 @@ fn who_stays_a_copy_of_a_new_primary_gives_none_of_its_numbers_again() {
     assert!(after - before >= 2 << 20, "{before} {after}");
 }
 
+/// It has not seen the division alone, with which nothing is exchanged.
+#[test]
+fn who_leads_both_halves_of_a_range_has_the_tails_of_both_first() {
+    let (ring, mut keeper, mut map) = one_of_three_copies();
+    keeper.adopt(Arc::new(map.clone()), BTreeMap::new(), NOW);
+    let (id, at) = (map.ranges[1].id, map.ranges[1].stamp());
+    let slice = map.ranges[1].start + 256;
+    let into = Division { slice, cell: map.ranges[1].copies[0] };
+    map.apply(&Command::Divide { at, into });
+    map.apply(&Command::Split { at: map.ranges[1].stamp() });
+    let halves = [map.ranges[1].id, map.ranges[2].id];
+    assert!(halves[0] == id && map.ranges[2].start == slice, "{:?}", map.ranges);
+    for range in halves {
+        let at = map.range(range).expect("one half").stamp();
+        map.apply(&Command::Promote { at, cell: CellId(1), why: Why::Silent });
+        assert_eq!(map.range(range).expect("one half").primary, CellId(1));
+    }
+    keeper.adopt(Arc::new(map), BTreeMap::new(), NOW);
+    let open = halves.map(|range| ring.exchanges.open(range));
+    assert!(open.iter().all(|(asks, has)| !asks.is_empty() || !has.is_empty()), "{open:?}");
+    assert_eq!(open[0], open[1]);
+}
+
 /// It has not read meanwhile what the copy has said.
 #[test]
 fn a_cell_that_was_stopped_blames_no_copy_for_that() {
