@@ -325,12 +325,12 @@ impl RingWorker {
         self.composed = reply;
     }
 
-    /// Answers a request of another cell. Refusals on its link after the `later` first ones are of
-    /// requests that have come before it.
+    /// Answers a request of another cell. The first `ignored` refusals on its link are of requests
+    /// that have come after it.
     fn answer(
         &mut self,
         link: &mut Link,
-        (question, later): (&Question, u64),
+        (question, ignored): (&Question, u64),
         text: Cow<'_, [u8]>,
         out: &mut Vec<u8>,
     ) {
@@ -348,7 +348,7 @@ impl RingWorker {
         if hops > HOPS_MAX {
             return refuse(link, Some(slice), Verdict::TooManyHops, NotNow::Unknown);
         }
-        if link.refusals.precede(later, || Some(slice)) {
+        if link.refusals.precede(ignored, || Some(slice)) {
             return refuse(link, None, Verdict::NotOwner, NotNow::Unknown);
         }
         if self.parked.has(link.id(), || Some(slice)) {
@@ -422,11 +422,11 @@ impl RingWorker {
     /// Tries the requests of `link` again that wait for what lies below. One that is overdue is
     /// answered with the reason.
     fn try_parked(&mut self, link: &mut Link, out: &mut Vec<u8>) {
-        // Until now only requests were refused that have come later.
-        let later = link.refusals.count();
+        // Until now only requests were refused that have come after them.
+        let ignored = link.refusals.count();
         for (question, text) in self.parked.take(link.id()) {
             if !question.is_overdue(self.now_ns()) {
-                self.answer(link, (&question, later), Cow::Owned(text), out);
+                self.answer(link, (&question, ignored), Cow::Owned(text), out);
                 continue;
             }
             let RequestTag { id, again, .. } = question.tag;

@@ -31,12 +31,12 @@ impl Refusals {
         self.count
     }
 
-    /// Whether what has come about `slice` was sent before its sender knew of a refusal. `count`
-    /// are those that do not matter for it: what was parked has come before the later ones of them.
+    /// Whether what has come about `slice` was sent before its sender knew of a refusal. The first
+    /// `ignored` ones do not count: they are of requests that have come after it, while it waited.
     #[inline]
-    pub(crate) fn precede(&self, count: u64, slice: impl FnOnce() -> Option<SliceId>) -> bool {
-        let is_later = |slice| self.unknown.get(&slice).is_some_and(|number| *number > count);
-        !self.unknown.is_empty() && slice().is_some_and(is_later)
+    pub(crate) fn precede(&self, ignored: u64, slice: impl FnOnce() -> Option<SliceId>) -> bool {
+        let counts = |slice| self.unknown.get(&slice).is_some_and(|number| *number > ignored);
+        !self.unknown.is_empty() && slice().is_some_and(counts)
     }
 
     /// One more is refused.

@@ -96,7 +96,7 @@ impl Later {
             return self.jobs.extend(others);
         }
         let mut of_slices: HashMap<SliceId, VecDeque<Job>> = HashMap::new();
-        let last: Vec<_> = with.iter().map(|job| job.slice).collect();
+        let order: Vec<_> = with.iter().map(|job| job.slice).collect();
         for job in with {
             of_slices.entry(job.slice).or_default().push_back(job);
         }
@@ -107,7 +107,7 @@ impl Later {
             }
             self.jobs.push_back(job);
         }
-        let after = last.iter().filter_map(|slice| of_slices.get_mut(slice)?.pop_front());
+        let after = order.iter().filter_map(|slice| of_slices.get_mut(slice)?.pop_front());
         self.jobs.extend(after);
         self.jobs.extend(others);
     }
